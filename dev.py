@@ -1,0 +1,253 @@
+"""Every task of the project behind one door: `python3 dev.py TASK [arguments]`, with nothing but Python.
+
+The first call makes `.venv` beside this file from requirements.lock; later calls start at once. A `.venv` that was left
+half-made, or that was made from another lock, for another Python or in another place, is made anew. Calls may run side
+by side: one makes, the others wait.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - this is where an older Python is told so
+    sys.exit(f"dev.py: Adjoint needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}")
+
+import os
+
+if os.name != "posix":
+    sys.exit("dev.py: the tasks run on Linux and macOS; on Windows, run them under WSL")
+
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent
+LOCK = ROOT / "requirements.lock"
+VENV = ROOT / ".venv"
+ORACLE = "torch==2.13.0"  # tests and benchmarks compare with it; not in the lock, for it is large and nothing needs it
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the task named first."""
+    tasks = {"demo": demo, "test": test, "lint": lint, "types": types, "bench": bench, "lock": lock}
+    name, *rest = arguments or ["help"]
+    if name in tasks:
+        return tasks[name](rest)
+    print("python3 dev.py TASK [arguments]\n")
+    for task, function in tasks.items():
+        print(f"  {task:<7}{function.__doc__}")
+    if name in ("help", "-h", "--help"):
+        return 0
+    print(f"\ndev.py: there is no task {name!r}", file=sys.stderr)
+    return 2
+
+
+def demo(arguments: list[str]) -> NoReturn:
+    """Train on scanned digits, eagerly and compiled, and write a page about it; --out DIR says where."""
+    run([str(ROOT / "examples" / "digits.py"), *arguments], os.environ)
+
+
+def test(arguments: list[str]) -> NoReturn:
+    """Run the tests, on all cores; arguments go to pytest. With ADJOINT_ORACLE=1, against PyTorch too."""
+    workers = min(os.cpu_count() or 1, 8)
+    os.chdir(ROOT)
+    run(["-m", "pytest", "-n", str(workers), *arguments], one_thread(), oracle=oracle_wanted())
+
+
+def lint(arguments: list[str]) -> NoReturn:
+    """Check the source with ruff; --fix mends what can be mended."""
+    os.chdir(ROOT)
+    run(["-m", "ruff", "check", *arguments], os.environ)
+
+
+def types(arguments: list[str]) -> NoReturn:
+    """Check the types with mypy."""
+    os.chdir(ROOT)
+    run(["-m", "mypy", *arguments], os.environ)
+
+
+def bench(arguments: list[str]) -> int:
+    """Run the benchmark named first, one of benchmarks/*.py, on one thread; further arguments go to it."""
+    known = sorted(path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py"))
+    if arguments and arguments[0] in known:
+        run([str(ROOT / "benchmarks" / f"{arguments[0]}.py"), *arguments[1:]], one_thread(), oracle=oracle_wanted())
+    say(f"bench takes one of: {', '.join(known) or 'none yet'}")
+    return 2
+
+
+def lock(arguments: list[str]) -> int:
+    """Make requirements.lock anew from pyproject.toml, with uv; --upgrade also takes newer versions."""
+    uv = shutil.which("uv")
+    if uv is None:
+        sys.exit("dev.py: lock needs uv, from `pip install uv`")
+    draft = LOCK.with_suffix(".lock-draft")
+    if LOCK.exists():
+        shutil.copy(LOCK, draft)  # uv keeps the versions that it finds here
+    # One version of a package for every Python and system, so that all test the same.
+    every = ["--universal", "--python-version", "3.11", "--fork-strategy", "fewest"]
+    plain = ["--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
+    what = ["pyproject.toml", "--group", "dev", "--quiet", "--output-file", draft.name]
+    try:
+        if subprocess.run([uv, "pip", "compile", *every, *plain, *what, *arguments], cwd=ROOT, check=False).returncode:
+            sys.exit("dev.py: uv made no lock; requirements.lock is as it was")
+        text = "# Made from pyproject.toml by `python3 dev.py lock`.\n" + draft.read_text()
+        place = names_a_place(text)
+        if place is not None:
+            sys.exit(f"dev.py: the new lock names a place: {place!r}; requirements.lock is as it was")
+        draft.write_text(text)
+        draft.replace(LOCK)
+    finally:
+        draft.unlink(missing_ok=True)
+    return 0
+
+
+def names_a_place(text: str) -> str | None:
+    """Return the first line of a lock that is not made of names, versions and hashes alone: an address, say."""
+    requirement = r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+( ; [^/\\]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?"
+    remark = r"\s*#[^/\\]*"
+    return next((line for line in text.splitlines() if not re.fullmatch(f"{requirement}|{remark}|", line)), None)
+
+
+def run(arguments: list[str], variables: Mapping[str, str], *, oracle: bool = False) -> NoReturn:
+    """Become the Python of `.venv`, which is made first if need be and not remade while this process uses it."""
+    door = os.open(ROOT, os.O_RDONLY)
+    os.set_inheritable(door, True)  # what this process becomes or starts holds the door too, even if this one is killed
+    hold(door, fcntl.LOCK_SH)
+    if not is_ready() or (oracle and not has_oracle()):
+        hold(door, fcntl.LOCK_EX)
+        if not is_ready():
+            make()
+        if oracle and not has_oracle():
+            add_oracle()
+        hold(door, fcntl.LOCK_SH)
+    sys.stdout.flush()
+    os.execve(interpreter(), [str(interpreter()), *arguments], own(variables))
+
+
+def hold(door: int, how: int) -> None:
+    """Hold `door` shared, to use `.venv`, or exclusively, to make it; waits for those who hold it otherwise."""
+    try:
+        fcntl.flock(door, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say("waiting for another call, which uses or makes .venv")
+        fcntl.flock(door, how)
+
+
+def is_ready() -> bool:
+    """Tell whether `.venv` is whole and made for this lock, this Python and this place."""
+    try:
+        return marker().read_text() == fingerprint() and interpreter().exists()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def make() -> None:
+    """Make `.venv`; the marker, written last, tells that it is whole."""
+    if any(importlib.util.find_spec(name) is None for name in ("venv", "ensurepip")):
+        missing = f"dev.py: {sys.executable} comes without the module venv or ensurepip"
+        sys.exit(f"{missing}; on Debian and Ubuntu, `apt install python3-venv` adds both")
+    import venv
+
+    say("making .venv from requirements.lock, once; this takes a minute or two")
+    marker().unlink(missing_ok=True)
+    try:
+        venv.EnvBuilder(clear=True, symlinks=True).create(VENV)
+        call("ensurepip", "--default-pip")
+        pip("--require-hashes", "-r", str(LOCK))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"dev.py: .venv could not be made: {error}\nThe next call begins anew.")
+    # A line in a .pth file puts src/ on the path: an editable install without a build.
+    (site_packages() / "adjoint.pth").write_text(os.path.relpath(ROOT / "src", site_packages()) + "\n")
+    draft = marker().with_suffix(".draft")
+    draft.write_text(fingerprint())
+    draft.replace(marker())
+
+
+def add_oracle() -> None:
+    """Install the oracle in `.venv`, where it can be had."""
+    say(f"adding {ORACLE} to .venv, to compare with")
+    try:
+        pip(ORACLE, seconds=900)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        say(f"{ORACLE} is not to be had here; the tests which compare with it will be skipped")
+
+
+def pip(*what: str, seconds: float | None = None) -> None:
+    """Install `what` in `.venv`."""
+    call("pip", "install", "-qq", "--no-input", "--disable-pip-version-check", *what, seconds=seconds)
+
+
+def call(module: str, *arguments: str, seconds: float | None = None) -> None:
+    """Run a module by the Python of `.venv`; raises where it fails or takes longer than `seconds`."""
+    command = [str(interpreter()), "-m", module, *arguments]
+    log = subprocess.DEVNULL if module == "ensurepip" else sys.stderr
+    subprocess.run(command, env=own(os.environ), stdout=log, timeout=seconds, close_fds=False, check=True)
+
+
+def oracle_wanted() -> bool:
+    """Tell whether this run is to compare with PyTorch: where asked for, and in CI."""
+    return os.environ.get("ADJOINT_ORACLE", "") == "1" or os.environ.get("CI") == "true"
+
+
+def has_oracle() -> bool:
+    """Tell whether the oracle is in `.venv`: pip writes RECORD last."""
+    return any(site_packages().glob("torch-*.dist-info/RECORD"))
+
+
+def fingerprint() -> str:
+    """Return what `.venv` depends on: the lock, the Python and its ABI, and the place, which its scripts name."""
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    return f"{digest} {importlib.machinery.EXTENSION_SUFFIXES[0]} {VENV}"
+
+
+def marker() -> Path:
+    """Return the file whose presence tells that `.venv` is whole."""
+    return VENV / "made-from"
+
+
+def interpreter() -> Path:
+    """Return the Python of `.venv`."""
+    return VENV / "bin" / "python"
+
+
+def site_packages() -> Path:
+    """Return where `.venv` keeps packages."""
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(VENV), "platbase": str(VENV)}))
+
+
+def one_thread() -> dict[str, str]:
+    """Return the environment with numeric libraries held to one thread: workers share the cores, benchmarks compare."""
+    return {**os.environ, **dict.fromkeys(THREADS, "1")}
+
+
+def own(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return `variables` without those that would let another Python's packages in."""
+    return {name: value for name, value in variables.items() if name not in ("PYTHONHOME", "PYTHONPATH")}
+
+
+def say(message: str) -> None:
+    """Tell the user what goes on, beside the task's own output."""
+    print(f"dev.py: {message}", file=sys.stderr, flush=True)
+
+
+def know_thyself() -> None:
+    """Start again with a PATH where there is none: a Python started by its bare name cannot tell its place without."""
+    if not os.environ.get("PATH"):
+        os.environ["PATH"] = os.defpath
+        if not sys.executable:
+            os.execvp(sys.orig_argv[0], sys.orig_argv)
+
+
+if __name__ == "__main__":
+    know_thyself()
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
