@@ -1,0 +1,149 @@
+"""Functions, loops and conditions: the control flow of a kernel as `with` blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from adjoint.compiler.llvm.emitter import Emitter
+from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
+
+
+class Branch:
+    """A block whose values leave it through `yields`, and are read from `results` when it has ended."""
+
+    def __init__(self, carried: Sequence[Reg]) -> None:
+        self.carried = tuple(carried)
+        self.results: tuple[Reg, ...] = ()
+        self._yielded: tuple[Reg, ...] | None = None
+
+    def yields(self, *values: Reg) -> None:
+        """Hand on one value for each carried one, of the same type."""
+        if [value.type for value in values] != [value.type for value in self.carried]:
+            given, wanted = [str(v.type) for v in values], [str(v.type) for v in self.carried]
+            raise TypeError(f"a block that carries {wanted} was given {given}")
+        self._yielded = values
+
+    def _taken(self) -> tuple[Reg, ...]:
+        if self._yielded is None and self.carried:
+            raise RuntimeError(f"a block carries {len(self.carried)} values and yields none")
+        return self._yielded or ()
+
+
+class Loop(Branch):
+    """A counted loop: `index` and `carried` inside it, `results` after it."""
+
+    def __init__(self, index: Reg, carried: Sequence[Reg]) -> None:
+        super().__init__(carried)
+        self.index = index
+
+
+class Control(Emitter):
+    """Structured control flow over an `Emitter`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._returned: Reg | None = None
+
+    @contextmanager
+    def kernel(self, name: str) -> Iterator[tuple[Reg, Reg, Reg]]:
+        """`define void @name(ptr %args, i64 %tile, i64 %thread)`, visible to the engine; gives the three.
+
+        Kernels and the C library share one space of names: a kernel called `exp` would take the place of exp.
+        """
+        with self.function(name, [PTR, I64, I64], visible=True, names=["args", "tile", "thread"]) as parameters:
+            args, tile, thread = parameters
+            yield args, tile, thread
+
+    @contextmanager
+    def function(
+        self,
+        name: str,
+        parameters: Sequence[Type],
+        result: Type | None = None,
+        *,
+        visible: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> Iterator[tuple[Reg, ...]]:
+        """A function to `call`; its value, if it has one, is given to `returns` before the block ends."""
+        if self._block:
+            raise RuntimeError(f"function {name} begins inside another")
+        names = names or [f"p{i}" for i in range(len(parameters))]
+        registers = tuple(Reg(f"%{n}", type) for n, type in zip(names, parameters, strict=True))
+        signature = ", ".join(f"{register.type.text} {register.name}" for register in registers)
+        linkage = "" if visible else "internal "
+        self._lines.append(f"define {linkage}{result.text if result else 'void'} @{name}({signature}) #0 {{")
+        self._start_block("entry")
+        self._returned = None
+        yield registers
+        self._return(name, result)
+        self._lines.append("}")
+        self._block = ""
+
+    def returns(self, value: Reg) -> None:
+        """Set the value of the function being written."""
+        self._returned = value
+
+    def _return(self, name: str, result: Type | None) -> None:
+        value = self._returned
+        if (value.type if value else None) != result:
+            raise TypeError(f"function {name} returns {result}, was given {value.type if value else None}")
+        self.command(f"ret {value.type.text} {value.name}" if value else "ret void")
+
+    @contextmanager
+    def loop(
+        self, low: Reg | int, high: Reg | int, step: int = 1, carried: Sequence[Reg] = ()
+    ) -> Iterator[Loop]:
+        """for index in range(low, high, step), step > 0; bounds are i64 registers or numbers, and may be empty."""
+        if step <= 0:
+            raise ValueError(f"a loop needs a positive step, got {step}")
+        # A loop known to run tests at its end, which saves a jump; any other must test before its body.
+        runs = isinstance(low, int) and isinstance(high, int) and low < high
+        first = low if isinstance(low, Reg) else self.constant(low, I64)
+        last = high if isinstance(high, Reg) else self.constant(high, I64)
+        before, head, body, latch, done = self._block, *(self._label(w) for w in ("head", "body", "latch", "done"))
+        index = Reg(f"%{head}i", I64)
+        phis = [Reg(f"%{head}c{j}", value.type) for j, value in enumerate(carried)]
+        self.command(f"br label %{head}")
+        self._start_block(head)
+        slot = len(self._lines)
+        loop = Loop(index, phis)
+        if not runs:
+            more = self.emit(f"icmp slt i64 {index.name}, {last.name}", Type("b", 1))
+            self.command(f"br i1 {more.name}, label %{body}, label %{done}")
+            self._start_block(body)
+        yield loop
+        taken = loop._taken()
+        self.command(f"br label %{latch}")
+        self._start_block(latch)
+        following = self.emit(f"add nsw i64 {index.name}, {step}", I64)
+        if runs:
+            more = self.emit(f"icmp slt i64 {following.name}, {last.name}", Type("b", 1))
+            self.command(f"br i1 {more.name}, label %{head}, label %{done}")
+        else:
+            self.command(f"br label %{head}")
+        # The phis are written last, when what flows round the loop is known, and belong at its head.
+        self._lines[slot:slot] = [
+            f"  {phi.name} = phi {phi.type.text} [ {start.name}, %{before} ], [ {end.name}, %{latch} ]"
+            for phi, start, end in zip((index, *phis), (first, *carried), (following, *taken), strict=True)
+        ]
+        self._start_block(done)
+        loop.results = taken if runs else tuple(phis)
+
+    @contextmanager
+    def when(self, condition: Reg, carried: Sequence[Reg] = ()) -> Iterator[Branch]:
+        """if condition: the block; results are what it yields, or `carried` where it did not run."""
+        if condition.type != Type("b", 1):
+            raise TypeError(f"a condition is one bool, got {condition.type}")
+        before, then, done = self._block, self._label("then"), self._label("done")
+        self.command(f"br i1 {condition.name}, label %{then}, label %{done}")
+        self._start_block(then)
+        branch = Branch(carried)
+        yield branch
+        taken, end = branch._taken(), self._block
+        self.command(f"br label %{done}")
+        self._start_block(done)
+        branch.results = tuple(
+            self.emit(f"phi {old.type.text} [ {new.name}, %{end} ], [ {old.name}, %{before} ]", old.type)
+            for new, old in zip(taken, carried, strict=True)
+        )

@@ -1,0 +1,169 @@
+"""The text of one LLVM module as it grows: lines, fresh names, constants, declarations."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import struct
+from collections.abc import Sequence
+from typing import overload
+
+from adjoint.compiler.llvm.types import Operand, Reg, Type
+
+NAN = "0x7FF8000000000000"
+
+
+class Emitter:
+    """Appends instructions to the function being written; `text()` is the module.
+
+    The text depends on nothing but the calls made, so equal kernels have equal text. No instruction carries a
+    fast-math flag: `a * b + c` rounds twice, as NumPy's does.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._declarations: dict[str, str] = {}
+        self._globals: dict[str, str] = {}
+        self._count = 0
+        self._block = ""
+
+    def text(self) -> str:
+        """The whole module as LLVM assembly."""
+        if self._block:
+            raise RuntimeError("the module's text was asked for inside a function")
+        parts = [*self._globals.values(), *self._lines, *self._declarations.values()]
+        return "\n".join([*parts, "attributes #0 = { nounwind }", ""])
+
+    def constant(self, value: float | int | bool, type: Type) -> Reg:
+        """`value` in every lane; floats are rounded to the type, integers must fit it."""
+        scalar = _literal(value, type)
+        return Reg(scalar if type.lanes == 1 else f"splat ({type.scalar.text} {scalar})", type)
+
+    def vector(self, values: Sequence[float | int | bool], type: Type) -> Reg:
+        """A constant whose lanes differ, one value for each."""
+        scalar = type.scalar
+        if len(values) == 1:
+            return self.constant(values[0], scalar)
+        lanes = ", ".join(f"{scalar.text} {_literal(value, scalar)}" for value in values)
+        return Reg(f"<{lanes}>", scalar.of(len(values)))
+
+    def table(self, values: Sequence[float], type: Type) -> Reg:
+        """The address of a constant array; equal arrays are stored once."""
+        items = ", ".join(f"{type.text} {_literal(value, type)}" for value in values)
+        if items not in self._globals:
+            name = f"@table{len(self._globals)}"
+            self._globals[items] = (
+                f"{name} = private unnamed_addr constant [{len(values)} x {type.text}] [{items}], align 64"
+            )
+        return Reg(self._globals[items].split(" ", 1)[0], Type("ptr", 64))
+
+    def emit(self, instruction: str, type: Type) -> Reg:
+        """Append an instruction that has a value; the register which holds it."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self._lines.append(f"  {name} = {instruction}")
+        return Reg(name, type)
+
+    def command(self, instruction: str) -> None:
+        """Append an instruction without a value."""
+        self._lines.append(f"  {instruction}")
+
+    @overload
+    def call(self, name: str, arguments: Sequence[Reg], result: Type) -> Reg: ...
+    @overload
+    def call(self, name: str, arguments: Sequence[Reg], result: None = None) -> None: ...
+
+    def call(self, name: str, arguments: Sequence[Reg], result: Type | None = None) -> Reg | None:
+        """Call a function of this module."""
+        given = ", ".join(f"{argument.type.text} {argument.name}" for argument in arguments)
+        if result is None:
+            self.command(f"call void @{name}({given})")
+            return None
+        return self.emit(f"call {result.text} @{name}({given})", result)
+
+    def external(self, name: str, arguments: Sequence[Reg], result: Type) -> Reg:
+        """Call a function of the C library or an LLVM intrinsic, declaring it."""
+        return self.emit(self._call_of(name, arguments, result), result)
+
+    def external_command(self, name: str, arguments: Sequence[Reg]) -> None:
+        """Call such a function that has no value."""
+        self.command(self._call_of(name, arguments, None))
+
+    def intrinsic(self, name: str, *arguments: Reg) -> Reg:
+        """`llvm.name` overloaded on the type its arguments and result share."""
+        type = arguments[0].type
+        return self.external(f"llvm.{name}.{type.suffix}", arguments, type)
+
+    def operands(self, x: Operand, y: Operand) -> tuple[Reg, Reg]:
+        """Both as registers of one type: numbers become constants, a scalar is spread over the other's lanes."""
+        if not isinstance(x, Reg):
+            if not isinstance(y, Reg):
+                raise TypeError(f"an operation needs a register, got {x!r} and {y!r}")
+            return self.constant(x, y.type), y
+        if not isinstance(y, Reg):
+            return x, self.constant(y, x.type)
+        if x.type != y.type:
+            if x.type.scalar != y.type.scalar or 1 not in (x.type.lanes, y.type.lanes):
+                raise TypeError(f"operand types differ, {x.type} and {y.type}")
+            return (self.broadcast(x, y.type.lanes), y) if x.type.lanes == 1 else (x, self.broadcast(y, x.type.lanes))
+        return x, y
+
+    def broadcast(self, x: Reg, lanes: int) -> Reg:
+        """A scalar repeated in every lane."""
+        if x.type.lanes == lanes:
+            return x
+        if x.type.lanes != 1:
+            raise TypeError(f"only a scalar can be broadcast, got {x.type}")
+        type = x.type.of(lanes)
+        if x.is_constant and x.name[0] != "@":
+            return Reg(f"splat ({x.type.text} {x.name})", type)
+        first = self.emit(f"insertelement {type.text} poison, {x.type.text} {x.name}, i64 0", type)
+        return self.emit(
+            f"shufflevector {type.text} {first.name}, {type.text} poison, <{lanes} x i32> zeroinitializer", type
+        )
+
+    def bitcast(self, x: Reg, type: Type) -> Reg:
+        """The same bits read as another type of equal size, lane by lane."""
+        type = type.of(x.type.lanes)
+        return self.emit(f"bitcast {x.type.text} {x.name} to {type.text}", type)
+
+    def _call_of(self, name: str, arguments: Sequence[Reg], result: Type | None) -> str:
+        value = result.text if result else "void"
+        # Found by name alone: a name has one signature in a module.
+        if name not in self._declarations:
+            types = ", ".join(argument.type.text for argument in arguments)
+            self._declarations[name] = f"declare {value} @{name}({types})"
+        given = ", ".join(f"{argument.type.text} {argument.name}" for argument in arguments)
+        return f"call {value} @{name}({given})"
+
+    def _start_block(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._block = label
+
+    def _label(self, word: str) -> str:
+        self._count += 1
+        return f"{word}{self._count}"
+
+
+def _literal(value: float, type: Type) -> str:
+    if type.kind == "f":
+        number = float(value)
+        if math.isnan(number):
+            return NAN
+        if type.bits == 32:
+            # LLVM writes a float constant as the double of equal value. ctypes rounds to it without warning.
+            number = ctypes.c_float(number).value
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    if type.kind == "b":
+        return "true" if value else "false"
+    if type.kind == "ptr":
+        raise TypeError("a pointer has no constants")
+    try:
+        integer = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{value!r} is no constant of an integer type {type}") from None
+    low, high = (0, 2**type.bits - 1) if type.kind == "u" else (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1)
+    if not low <= integer <= high:
+        raise OverflowError(f"{integer} does not fit {type}")
+    return str(integer)

@@ -1,0 +1,86 @@
+"""The lanes of a register: counting, masking, taking out, and reducing across them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from adjoint.compiler.llvm.arithmetic import Arithmetic
+from adjoint.compiler.llvm.types import BOOL, I32, I64, Operand, Reg, Type
+
+
+class Lanes(Arithmetic):
+    """Operations between the lanes of one register. Reductions halve it in a fixed order, whatever the target."""
+
+    def iota(self, lanes: int, type: Type = I64) -> Reg:
+        """0, 1, 2, … in each lane."""
+        return self.vector(list(range(lanes)), type)
+
+    def extract(self, x: Reg, lane: int) -> Reg:
+        """The scalar in one lane."""
+        if x.type.lanes == 1:
+            return x
+        return self.emit(f"extractelement {x.type.text} {x.name}, i64 {lane}", x.type.scalar)
+
+    def insert(self, x: Reg, value: Operand, lane: int) -> Reg:
+        """x with one lane replaced."""
+        scalar = value if isinstance(value, Reg) else self.constant(value, x.type.scalar)
+        if x.type.lanes == 1:
+            return scalar
+        return self.emit(
+            f"insertelement {x.type.text} {x.name}, {scalar.type.text} {scalar.name}, i64 {lane}", x.type
+        )
+
+    def lane_mask(self, count: Reg | int, lanes: int) -> Reg:
+        """True in the first `count` lanes; counts below 0 or above `lanes` (i64) mean none or all."""
+        if isinstance(count, int):
+            return self.vector([lane < count for lane in range(lanes)], BOOL)
+        if lanes == 1:
+            return self.gt(count, 0)
+        # Clamped first, the count compares in 32 bits, half the registers of 64.
+        clamped = self.cast(self.maximum(self.minimum(count, lanes), 0), I32)
+        return self.lt(self.iota(lanes, I32), clamped)
+
+    def hsum(self, x: Reg) -> Reg:
+        """The sum of all lanes."""
+        return self._reduce(self.add, x)
+
+    def hprod(self, x: Reg) -> Reg:
+        """The product of all lanes."""
+        return self._reduce(self.mul, x)
+
+    def hmax(self, x: Reg) -> Reg:
+        """The largest lane; NaN if any is."""
+        return self._reduce(self.maximum, x)
+
+    def hmin(self, x: Reg) -> Reg:
+        """The smallest lane; NaN if any is."""
+        return self._reduce(self.minimum, x)
+
+    def hand(self, x: Reg) -> Reg:
+        """Whether every lane is true; the bits set in all for integers."""
+        return self.eq(self._packed(x), -1) if x.type.is_bool else self._reduce(self.bitwise_and, x)
+
+    def hor(self, x: Reg) -> Reg:
+        """Whether any lane is true; the bits set in any for integers."""
+        return self.ne(self._packed(x), 0) if x.type.is_bool else self._reduce(self.bitwise_or, x)
+
+    def _packed(self, x: Reg) -> Reg:
+        # One comparison of all the bits is quicker than a tree of them.
+        type = Type("i", x.type.lanes)
+        return self.emit(f"bitcast {x.type.text} {x.name} to {type.text}", type)
+
+    def _reduce(self, combine: Callable[[Operand, Operand], Reg], x: Reg) -> Reg:
+        # Written out because the reduction intrinsics of maxima become 62 scalar instructions.
+        while x.type.lanes > 1:
+            half = x.type.lanes // 2
+            low, high = self._part(x, 0, half), self._part(x, half, half)
+            x = combine(low, high)
+        return x
+
+    def _part(self, x: Reg, start: int, lanes: int) -> Reg:
+        if lanes == 1:
+            return self.extract(x, start)
+        chosen = ", ".join(f"i32 {lane}" for lane in range(start, start + lanes))
+        return self.emit(
+            f"shufflevector {x.type.text} {x.name}, {x.type.text} poison, <{lanes} x i32> <{chosen}>", x.type.of(lanes)
+        )
