@@ -1,0 +1,274 @@
+"""Replacing a file: whole or not at all, through failures, kills and other writers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from adjoint.core.tensor import Tensor
+from adjoint.serialization import atomic
+from adjoint.serialization.atomic import replace
+from adjoint.serialization.checkpoint import load, save
+
+fcntl = pytest.importorskip("fcntl")
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"old")
+    return path
+
+
+def names(path):
+    return sorted(os.listdir(path.parent))
+
+
+def test_content_is_the_chunks(target):
+    replace(target, [b"new ", memoryview(b"content"), b""])
+    assert target.read_bytes() == b"new content"
+    assert names(target) == [target.name]
+
+
+def test_a_bare_name_is_a_file_of_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    replace("x", [b"1"])
+    assert (tmp_path / "x").read_bytes() == b"1"
+
+
+def failing(error):
+    yield b"some"
+    raise error
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), MemoryError(), SystemExit(1)])
+def test_a_failure_leaves_the_old_file_and_nothing_else(target, error):
+    with pytest.raises(type(error)):
+        replace(target, failing(error))
+    assert target.read_bytes() == b"old"
+    assert names(target) == [target.name]
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "chmod", "replace"])
+def test_a_failing_system_call_leaves_the_old_file_and_nothing_else(target, call, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic.os, call, full)
+    with pytest.raises(OSError, match="No space left"):
+        replace(target, [b"new"])
+    monkeypatch.undo()
+    assert target.read_bytes() == b"old"
+    assert names(target) == [target.name]
+
+
+def test_a_full_disk_in_the_middle_of_a_save_leaves_the_old_checkpoint(tmp_path):
+    """The system itself refuses the bytes beyond a limit, as a full disk does."""
+    program = """
+import resource, signal, sys, numpy as np
+from adjoint.core.tensor import Tensor
+from adjoint.serialization.checkpoint import load, save
+path = sys.argv[1]
+save(Tensor(np.arange(10.0)), path)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+try:
+    save(Tensor(np.zeros(1_000_000)), path)
+except OSError:
+    assert load(path).array.tolist() == list(range(10))
+    print("refused")
+"""
+    path = tmp_path / "x"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "refused\n"
+    assert names(path) == ["x"]
+
+
+def test_order_of_the_steps(target, monkeypatch):
+    """The bytes are on the disk before they get the name, and the name is on the disk before the call returns."""
+    steps = []
+    fsync, rename = os.fsync, os.replace
+
+    def note_fsync(descriptor):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def note_replace(source, destination):
+        steps.append("replace")
+        assert os.path.dirname(source) == os.path.dirname(destination)
+        rename(source, destination)
+
+    monkeypatch.setattr(atomic.os, "fsync", note_fsync)
+    monkeypatch.setattr(atomic.os, "replace", note_replace)
+    replace(target, [b"new"])
+    assert steps == ["file", "replace", "folder"]
+
+
+@pytest.mark.parametrize("permissions", [0o600, 0o640, 0o666, 0o755])
+def test_permissions_are_kept(target, permissions):
+    target.chmod(permissions)
+    replace(target, [b"new"])
+    assert stat.S_IMODE(target.stat().st_mode) == permissions
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    with open(tmp_path / "usual", "wb"):
+        pass
+    replace(tmp_path / "new", [b""])
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_the_content_of_a_closed_file_is_never_open_to_others(target):
+    target.chmod(0o600)
+
+    def chunks():
+        yield b"secret"
+        (temporary,) = (name for name in names(target) if name != target.name)
+        assert stat.S_IMODE((target.parent / temporary).stat().st_mode) == 0o600
+
+    replace(target, chunks())
+
+
+def test_a_symbolic_link_stays_and_its_target_is_replaced(target):
+    link = target.parent / "latest"
+    link.symlink_to(target.name)
+    replace(link, [b"new"])
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_what_is_no_regular_file_is_left_alone(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        replace(tmp_path / "pipe", [b"new"])
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with pytest.raises(IsADirectoryError, match="it is a folder"):
+        replace(tmp_path, [b"new"])
+    with pytest.raises(FileNotFoundError):
+        replace(tmp_path / "missing" / "x", [b"new"])
+    assert names(tmp_path / "pipe") == ["pipe"]
+
+
+def test_a_write_protected_file_is_left_alone(target, monkeypatch):
+    monkeypatch.setattr(atomic.os, "access", lambda path, mode: False)  # for root nothing is protected
+    with pytest.raises(PermissionError, match="write-protected"):
+        replace(target, [b"new"])
+    assert target.read_bytes() == b"old"
+
+
+def test_temporaries_of_dead_writers_are_swept_and_others_are_not(target):
+    dead = target.parent / ".adjoint-save-0123456789abcdef.tmp"
+    living = target.parent / ".adjoint-save-fedcba9876543210.tmp"
+    foreign = target.parent / ".adjoint-save-mine.tmp"
+    for path in (dead, living, foreign):
+        path.write_bytes(b"part")
+    with open(living, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        replace(target, [b"new"])
+        assert not dead.exists()
+        assert living.exists()
+        assert foreign.exists()
+    replace(target, [b"newer"])
+    assert names(target) == [foreign.name, target.name]
+
+
+def test_a_temporary_swept_at_birth_is_made_anew(target, monkeypatch):
+    flock, swept = fcntl.flock, []
+
+    def slow(descriptor, flags):
+        if not swept:
+            (name,) = (name for name in names(target) if name != target.name)
+            swept.append(name)
+            os.unlink(target.parent / name)
+        flock(descriptor, flags)
+
+    monkeypatch.setattr(atomic.fcntl, "flock", slow)
+    replace(target, [b"new"])
+    assert swept
+    assert target.read_bytes() == b"new"
+
+
+def test_a_file_system_without_locks_will_do(target, monkeypatch):
+    def refuse(descriptor, flags):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(atomic.fcntl, "flock", refuse)
+    replace(target, [b"new"])
+    assert target.read_bytes() == b"new"
+    assert names(target) == [target.name]
+
+
+ENDLESS = """
+import itertools, sys, numpy as np
+from adjoint.core.tensor import Tensor
+from adjoint.serialization.checkpoint import save
+for i in itertools.count(1):
+    save({"i": i, "x": Tensor(np.full(200_000, i, np.int64))}, sys.argv[1])
+    print(i, flush=True)
+"""
+
+
+def test_a_killed_writer_never_loses_a_checkpoint(tmp_path):
+    path = tmp_path / "model.safetensors"
+    delays = np.random.default_rng(0).uniform(0.0, 0.02, 10)
+    for delay in delays:
+        writer = subprocess.Popen([sys.executable, "-c", ENDLESS, path], env=ENVIRONMENT, stdout=subprocess.PIPE)
+        try:
+            assert writer.stdout is not None
+            returned = int(writer.stdout.readline())
+            with pytest.raises(subprocess.TimeoutExpired):
+                writer.wait(delay)
+        finally:
+            writer.send_signal(signal.SIGKILL)
+            rest, _ = writer.communicate()
+        returned = int((rest.split() or [returned])[-1])
+        loaded = load(path)
+        assert loaded["i"] in (returned, returned + 1)
+        assert (loaded["x"].array == loaded["i"]).all()
+    save(0, path)
+    assert names(path) == [path.name]
+
+
+def test_readers_and_writers_at_once_see_whole_checkpoints(tmp_path):
+    path = tmp_path / "model.safetensors"
+    seen, failures, done = set(), [], threading.Event()
+
+    def write(sign):
+        for i in range(15):
+            save({"i": sign * i, "x": Tensor(np.full(50_000, sign * i, np.int64))}, path)
+
+    def look(mmap):
+        while not done.is_set():
+            try:
+                loaded = load(path, mmap=mmap)
+                seen.add(loaded["i"])
+                assert (loaded["x"].array == loaded["i"]).all()
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+    write(1)
+    readers = [threading.Thread(target=look, args=(mmap,)) for mmap in (False, True)]
+    writers = [threading.Thread(target=write, args=(sign,)) for sign in (1, -1)]
+    for thread in readers + writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert not failures
+    assert seen
+    assert names(path) == [path.name]

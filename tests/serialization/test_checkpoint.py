@@ -1,0 +1,265 @@
+"""`save` and `load`: nested values and tensors, what they refuse, and what other tools see."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import OrderedDict, defaultdict, namedtuple
+from enum import IntEnum
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from adjoint.core.dtype import DTYPES
+from adjoint.core.tensor import Tensor
+from adjoint.serialization import safetensors
+from adjoint.serialization.checkpoint import load, save
+from adjoint.serialization.safetensors import SafetensorsError
+
+
+def passed(value):
+    """`value` saved and loaded."""
+    file = io.BytesIO()
+    save(value, file)
+    file.seek(0)
+    return load(file)
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, Tensor):
+        assert a.array is not b.array
+        assert (a.array.dtype, a.array.shape) == (b.array.dtype, b.array.shape)
+        assert a.array.tobytes() == b.array.tobytes()
+        assert not b.requires_grad
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    elif isinstance(a, dict):
+        assert_same(list(a), list(b))
+        assert_same(list(a.values()), list(b.values()))
+    elif isinstance(a, float):
+        assert (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    else:
+        assert a == b
+
+
+TENSORS = hnp.arrays(
+    dtype=st.sampled_from([dtype for dtype in DTYPES if dtype != np.complex128]),
+    shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+).map(Tensor)
+TEXT = st.text(st.characters(), max_size=6)
+PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
+KEYS = st.one_of(TEXT, st.integers(), st.none(), st.floats(allow_nan=False))
+VALUES = st.recursive(
+    PLAIN | TENSORS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.dictionaries(KEYS, inner, max_size=3).map(OrderedDict),
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_what_is_saved_is_loaded(value):
+    assert_same(value, passed(value))
+
+
+EXACT = [10**5000, -(2**64), 2**53 + 1, -0.0, 5e-324, math.nan, -math.inf, "\ud800\0", "é🙂"]
+
+
+@pytest.mark.parametrize("value", EXACT, ids=range(len(EXACT)))
+def test_plain_values_are_exact(value):
+    assert_same({"value": [value]}, passed({"value": [value]}))
+
+
+def test_a_training_checkpoint(tmp_path):
+    checkpoint = {
+        "model": OrderedDict([("0.weight", Tensor(np.ones((2, 3), "f4"))), ("0.bias", Tensor(np.zeros(2, "f4")))]),
+        "optimizer": {
+            "state": {
+                0: {"step": Tensor(np.array(5.0, "f4")), "exp_avg": Tensor(np.ones((2, 3), "f4"))},
+                1: {"step": Tensor(np.array(5.0, "f4")), "exp_avg": Tensor(np.ones(2, "f4"))},
+            },
+            "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "amsgrad": False, "foreach": None, "params": [0, 1]}],
+        },
+        "epoch": 3,
+    }
+    save(checkpoint, tmp_path / "last.ckpt")
+    assert_same(checkpoint, load(tmp_path / "last.ckpt"))
+    assert_same(checkpoint, load(str(tmp_path / "last.ckpt"), map_location="cpu", weights_only=False, mmap=True))
+    arrays, _ = safetensors.read(tmp_path / "last.ckpt")
+    assert list(arrays) == [
+        "model.0.weight",
+        "model.0.bias",
+        "optimizer.state.0.step",
+        "optimizer.state.0.exp_avg",
+        "optimizer.state.1.step",
+        "optimizer.state.1.exp_avg",
+    ]
+
+
+def test_a_state_dict_is_read_by_other_tools_under_its_own_keys(tmp_path):
+    other = pytest.importorskip("safetensors")
+    state = {"0.weight": Tensor(np.arange(6.0).reshape(2, 3)), "0.bias": Tensor(np.ones(2, "f4"))}
+    save(state, tmp_path / "model.safetensors")
+    with other.safe_open(tmp_path / "model.safetensors", framework="np") as file:
+        assert sorted(file.keys()) == sorted(state)
+        assert file.metadata()["format"] == "pt"
+        for name, tensor in state.items():
+            assert file.get_tensor(name).tobytes() == tensor.array.tobytes()
+
+
+def test_a_file_of_another_tool_is_a_dict_of_its_tensors(tmp_path):
+    other = pytest.importorskip("safetensors.numpy")
+    other.save_file({"b": np.ones(2, "f4"), "a": np.zeros((1, 2), "i8")}, tmp_path / "x", metadata={"format": "np"})
+    loaded = load(tmp_path / "x")
+    expected = {"a": Tensor(np.zeros((1, 2), "i8")), "b": Tensor(np.ones(2, "f4"))}
+    assert_same({name: loaded[name] for name in expected}, expected)
+
+
+def test_names_that_would_meet_are_kept_apart():
+    one, two, three = (Tensor(np.array(i)) for i in (1, 2, 3))
+    value = {"a": {"b": one}, "a.b": two, "a.b#2": three, 1: one, "1": two, "__metadata__": three, "\udfff": one}
+    assert_same(value, passed(value))
+
+
+def test_tied_tensors_are_loaded_apart():
+    tensor = Tensor(np.arange(3.0))
+    loaded = passed({"a": tensor, "b": tensor})
+    loaded["a"].array[:] = 0
+    assert loaded["b"].array.tolist() == [0, 1, 2]
+
+
+def test_values_are_saved_without_their_history():
+    tensor = Tensor(np.arange(3.0), requires_grad=True)
+    assert_same(tensor, passed(tensor))
+
+
+def test_nesting_up_to_the_limit_and_beyond():
+    value = []
+    for _ in range(99):
+        value = [value]
+    assert_same(value, passed(value))
+    with pytest.raises(TypeError, match="nested more than 100 deep"):
+        passed([value])
+
+
+class Choice(IntEnum):
+    ONE = 1
+
+
+Point = namedtuple("Point", "x y")
+ITSELF: list = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"model": {"f": print}}, r"obj\['model'\]\['f'\] is a builtins.builtin_function_or_method;"),
+        ([1, {2: {3}}], r"obj\[1\]\[2\] is a builtins.set;"),
+        (b"x", "obj is a builtins.bytes;"),
+        ([1j], r"obj\[0\] is a builtins.complex;"),
+        (np.float64(1), r"numpy.float64 \(value.item\(\) is the Python number\)"),
+        ({"x": np.zeros(3)}, r"obj\['x'\] is a numpy.ndarray \(adjoint.from_numpy makes it a tensor\)"),
+        (Choice.ONE, r"Choice \(int\(value\) is a plain one\)"),
+        (Point(1, 2), r"Point \(tuple\(value\) is a plain one\)"),
+        (defaultdict(int), r"defaultdict \(dict\(value\) is a plain one\)"),
+        ({(1, 2): 3}, r"obj is a dict with the key \(1, 2\), a tuple"),
+        ([ITSELF], r"obj\[0\]\[0\] is a list that contains itself"),
+        ({"z": Tensor(np.zeros(2, "c16"))}, "tensor 'z'.*cannot hold dtype complex128"),
+    ],
+)
+def test_what_cannot_be_saved_is_named_before_anything_is_written(value, message, tmp_path):
+    path = tmp_path / "x"
+    save(1, path)
+    before = path.read_bytes()
+    with pytest.raises(TypeError, match=message):
+        save(value, path)
+    assert path.read_bytes() == before
+    file = io.BytesIO()
+    with pytest.raises(TypeError, match=message):
+        save(value, file)
+    assert file.getvalue() == b""
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_list_held_twice_is_no_cycle():
+    part = [1]
+    assert passed([part, part]) == [[1], [1]]
+
+
+def test_unknown_keywords_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"save\(\) takes obj and f, not 'pickle_module'"):
+        save(1, tmp_path / "x", pickle_module=None)
+    save(1, tmp_path / "x")
+    with pytest.raises(TypeError, match=r"load\(\) takes f, map_location, weights_only and mmap, not 'encoding'"):
+        load(tmp_path / "x", encoding="latin1")
+
+
+def test_other_devices_are_refused(tmp_path):
+    save(1, tmp_path / "x")
+    with pytest.raises(RuntimeError, match="on the CPU only"):
+        load(tmp_path / "x", map_location="cuda:0")
+
+
+def test_files_must_be_binary_paths_or_files(tmp_path):
+    save(1, tmp_path / "x")
+    with open(tmp_path / "x", encoding="latin1") as file, pytest.raises(TypeError, match="text mode"):
+        load(file)
+    with open(tmp_path / "y", "w", encoding="latin1") as file, pytest.raises(TypeError, match="text mode"):
+        save(1, file)
+    with pytest.raises(TypeError, match="load: f must be a path or an open binary file, not a int"):
+        load(3)
+    with pytest.raises(TypeError, match="save: f must be a path or an open binary file, not a NoneType"):
+        save(1, None)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing")
+    with pytest.raises(ValueError, match="only a file given by its path can be mapped"):
+        load(io.BytesIO(), mmap=True)
+
+
+class Slow(io.RawIOBase):
+    """A raw file that takes a few bytes at a time."""
+
+    def __init__(self):
+        self.taken = bytearray()
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.taken += bytes(data[:7])
+        return min(len(data), 7)
+
+
+def test_a_file_that_takes_bytes_slowly_gets_them_all():
+    file = Slow()
+    save({"x": Tensor(np.arange(9.0))}, file)
+    assert load(io.BytesIO(file.taken))["x"].array.tolist() == list(range(9))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_file_of_torch_save_is_named_with_the_way_to_convert_it(zipped, tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt"
+    torch.save({"weight": torch.zeros(3)}, path, _use_new_zipfile_serialization=zipped)
+    kind = "a ZIP archive of torch.save" if zipped else "a Python pickle, perhaps of torch.save"
+    with pytest.raises(SafetensorsError, match=rf"model\.pt: this is {kind}.*safetensors\.torch\.save_file"):
+        load(path)
+
+
+@pytest.mark.parametrize("dtype", ["u2", "u4", "u8"])
+def test_elements_that_no_tensor_holds_are_named(dtype, tmp_path):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(b"".join(bytes(chunk) for chunk in safetensors.write({"ids": np.zeros(2, dtype)})))
+    with pytest.raises(SafetensorsError, match=r"x\.safetensors: tensor 'ids' has elements of type uint"):
+        load(path)
