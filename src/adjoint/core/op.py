@@ -1,0 +1,221 @@
+"""An op: a NumPy function with rules attached; and what every call of one does: evaluate, wrap, record."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import DTYPES, default, promote
+from adjoint.core.mode import mode, unusual
+from adjoint.core.node import Node, tick
+from adjoint.core.parameters import parameters_of
+from adjoint.core.site import user_site
+from adjoint.core.spec import Spec, broadcast_shapes, describe
+from adjoint.core.tensor import Tensor, wrap
+
+Rule = Callable[..., Any]
+ndarray = np.ndarray
+new = object.__new__
+NO_PARAMS: dict[str, Any] = {}
+
+# Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for users.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
+
+
+class Op:
+    """A primitive: how to evaluate it, differentiate it, know its result beforehand, and lower it.
+
+    A gradient rule `d<input>=` takes the output's gradient `g`, then, by name, what it needs kept: an input (`x`), the
+    output (`out`), an input's shape (`x_shape`), or a parameter. A rule for a variadic input also gets its position `i`.
+    """
+
+    __slots__ = (
+        "combine", "composite", "effect", "evaluate", "family", "identity", "index", "inputs", "kept_shapes",
+        "name", "needs", "params", "positions", "promotion", "public", "rules", "scalar", "spec", "title", "variadic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        evaluate: Callable[..., Any],
+        rules: dict[str, Rule],
+        *,
+        family: str,
+        spec: Callable[..., Spec],
+        promotion: str | None = None,
+        scalar: Any = None,
+        index: Any = None,
+        combine: str | None = None,
+        identity: Any = None,
+        composite: Callable[..., Any] | None = None,
+        effect: bool = False,
+        node: str | Callable[[Node], str] | None = None,
+    ) -> None:
+        parameters = parameters_of(evaluate)
+        self.name = evaluate.__name__.strip("_")
+        self.evaluate = evaluate
+        self.family = family
+        self.inputs, self.params, self.variadic = parameters
+        self.spec = spec
+        self.promotion = promotion
+        self.scalar, self.index, self.combine, self.identity = scalar, index, combine, identity
+        self.composite = composite
+        self.effect = effect
+        self.public: Callable[..., Any] = lambda *inputs, **params: apply(self, inputs, params)
+        self.title: Callable[[Node], str] = _title(self.name, node)
+        self._attach(rules)
+
+    def _attach(self, rules: dict[str, Rule]) -> None:
+        for given in rules:
+            if given[:1] != "d" or given[1:] not in self.inputs:
+                raise TypeError(f"op {self.name}: rule {given}= has no input {given[1:]!r}; inputs are {self.inputs}")
+        self.rules = tuple(rules.get("d" + name) for name in self.inputs)
+        self.needs = tuple(_needs(rule) for rule in self.rules)
+        known = {*self.inputs, *self.params, "out", "i", *(f"{name}_shape" for name in self.inputs)}
+        for name, needs in zip(self.inputs, self.needs, strict=True):
+            if not known.issuperset(needs):
+                raise TypeError(f"op {self.name}: rule d{name} asks for {sorted(set(needs) - known)}, which it does not have")
+        places = {name: i for i, name in enumerate((*self.inputs, "out"))}
+        # positions[i]: where in `saved` rule i finds all it needs; None if it also needs shapes or parameters
+        self.positions = tuple(
+            None if self.variadic or not places.keys() >= set(needs) else tuple(places[n] for n in needs)
+            for needs in self.needs
+        )
+        self.kept_shapes = any(n.endswith("_shape") for needs in self.needs for n in needs)
+
+    def rule(self, i: int) -> Rule | None:
+        """The gradient rule for input `i`, counting the inputs of a variadic op one by one."""
+        return self.rules[min(i, len(self.rules) - 1)]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _title(name: str, node: str | Callable[[Node], str] | None) -> Callable[[Node], str]:
+    if callable(node):
+        return node
+    title = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+    return lambda _: title
+
+
+def _needs(rule: Rule | None) -> tuple[str, ...]:
+    return () if rule is None else parameters_of(rule).positional[1:]
+
+
+def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
+    tracer = mode.tracer if unusual.count else None
+    if tracer is not None:
+        if op.composite is not None:
+            composed: Tensor = op.composite(*inputs, **params)
+            return composed
+        data = tracer.emit(op, inputs, params)
+        arrays = tuple(x.array if isinstance(x, Tensor) else x for x in inputs)
+    else:
+        arrays = tuple(x.array if isinstance(x, Tensor) else x for x in inputs)
+        operands = arrays if op.promotion is None else _promoted(op, arrays)
+        data = evaluate(op, operands, params)
+    out = wrap(data)
+    if mode.recording:
+        _record(op, inputs, arrays, params, out)
+    return out
+
+
+def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The op's NumPy function on arrays of agreed types: an ndarray. Its errors are told in the user's words."""
+    try:
+        data = op.evaluate(*operands, **params)
+    except (RuntimeWarning, FloatingPointError):  # the user made errors of them; overflow and 0/0 are none here
+        with np.errstate(all="ignore"):
+            data = op.evaluate(*operands, **params)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise explained(op, operands, error) from error
+    return data if type(data) is ndarray else np.asarray(data)
+
+
+def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
+    """The error a user should read: op, operands, and PyTorch's class for it."""
+    shapes = [np.shape(x) for x in operands if x is not None]
+    if isinstance(error, ValueError) and op.family == "binary":
+        try:
+            broadcast_shapes(*shapes)
+        except ValueError as mismatch:
+            return RuntimeError(f"{op.name}: shapes {shapes[0]} and {shapes[1]} do not broadcast. {mismatch}")
+    given = ", ".join(describe(x) if hasattr(x, "dtype") else repr(x) for x in operands)
+    kind = RuntimeError if isinstance(error, (ValueError, TypeError)) else type(error)
+    return kind(f"{op.name}({given}): {error}")
+
+
+def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
+    """The type to which an op's operands are brought before it is evaluated; None if the op takes them as they are."""
+    if op.promotion is None:
+        return None
+    target = promote(operands)
+    if op.promotion == "float" and DTYPES[target].rank < 2:
+        return default.floating.numpy
+    return target
+
+
+def _promoted(op: Op, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    target = target_dtype(op, arrays)
+    return tuple(
+        (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _typed(x, target) for x in arrays
+    )
+
+
+def _typed(number: Any, target: Any) -> Any:
+    """A Python number as an operand: NumPy brings it to the arrays' type itself, except where it would refuse or widen."""
+    return np.asarray(number).astype(target) if target.kind in "iub" else number
+
+
+def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
+    nodes = tuple(x.node if isinstance(x, Tensor) else None for x in inputs)
+    if not any(nodes):
+        return
+    data = out.array
+    if data.dtype.kind not in "fc":
+        return
+    parents = tuple(
+        n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
+    )
+    last = len(op.rules) - 1
+    wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
+    node = new(Node)
+    node.op = op
+    node.parents = parents
+    node.params = params
+    node.shape = data.shape
+    node.dtype = data.dtype
+    node.saved = _kept(op, arrays, data, wanted)
+    node.shapes = tuple(np.shape(a) if a is not None else () for a in arrays) if op.kept_shapes else None
+    node.hooks = None
+    node.order = tick()
+    out.node = node
+
+
+def _kept(op: Op, arrays: tuple[Any, ...], data: Any, wanted: set[str]) -> tuple[Any, ...] | None:
+    last = len(op.inputs) - 1
+    if wanted.isdisjoint(op.inputs) and "out" not in wanted:
+        return None
+    kept = tuple(a if op.inputs[min(i, last)] in wanted else None for i, a in enumerate(arrays))
+    return (*kept, data if "out" in wanted else None)
+
+
+class Undifferentiable(Node):
+    """Stands between an op and an input for which it has no gradient rule, though a gradient is wanted there."""
+
+    __slots__ = ("site",)
+
+    def __init__(self, op: Op, maker: Any, array: Any) -> None:
+        self.op = op
+        self.parents = (maker,)
+        self.params = self.shapes = self.saved = self.hooks = None
+        self.shape, self.dtype = array.shape, array.dtype
+        self.order = tick()
+        self.site = user_site()
+
+    def refuse(self) -> None:
+        """Raise RuntimeError: the gradient that is asked for does not exist."""
+        raise RuntimeError(f"no gradient rule for {self.op.name}, used at {self.site}")

@@ -1,0 +1,78 @@
+"""Arithmetic with the bits of compiled code: the fused multiply-add, and the C library's functions per element.
+
+A compiler turns `x * y + z` into one instruction with one rounding where the CPU has it, as PyTorch's kernels for AVX2
+and AVX-512 do. NumPy has no such operation, so it is made from operations which lose nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float64 = NDArray[np.float64]
+Operand = NDArray[Any] | np.floating[Any]
+
+# Veltkamp's constant splits a 53-bit significand into two halves whose products are exact.
+SPLITTER = 2.0**27 + 1
+# Beyond this the splitting overflows.
+LARGEST_SPLIT = 2.0**990
+
+
+def fused_multiply_add(x: NDArray[Any], y: Operand, z: Operand) -> NDArray[Any]:
+    """x * y + z, rounded once; float32 or float64, the same for all three, broadcast.
+
+    Exact unless the result, or in float64 the rounding error of x * y, is subnormal.
+    """
+    return _fma32(x, y, z) if x.dtype == np.float32 else _fma64(x, y, z)
+
+
+def by_libm(function: Callable[[float], float], x: Float64) -> Float64:
+    """`function` of `math` at each element: the C library's bits, from which NumPy's vector code strays by 1 ulp."""
+    return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+
+def _fma32(x: NDArray[Any], y: Operand, z: Operand) -> NDArray[np.float32]:
+    product = np.multiply(x, y, dtype=np.float64)  # exact: 24 + 24 bits
+    total = np.add(product, z, dtype=np.float64)
+    # Rounding to 53 bits and then to 24 errs only where the first rounding lands halfway between two float32.
+    halfway = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    if halfway.any():
+        lost = _sum_error(product, z, total)
+        total = np.where(halfway & (lost != 0), np.nextafter(total, np.copysign(np.inf, lost)), total)
+    rounded: NDArray[np.float32] = total.astype(np.float32)
+    return rounded
+
+
+def _fma64(x: Float64, y: Operand, z: Operand) -> Float64:
+    """Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008), whose rounding to odd is left out."""
+    product = x * y
+    if np.abs(y).max() > LARGEST_SPLIT:
+        return product + z
+    lost = _product_error(x, y, product)
+    low = lost + z
+    lowest = _sum_error(lost, z, low)
+    total: Float64 = product + low
+    return total + (_sum_error(product, low, total) + lowest)
+
+
+def _sum_error(a: Operand, b: Operand, total: Float64) -> Float64:
+    """a + b - total, exactly (Knuth)."""
+    shadow = total - a
+    return (a - (total - shadow)) + (b - shadow)
+
+
+def _product_error(a: Operand, b: Operand, product: Float64) -> Float64:
+    """a * b - product, exactly (Dekker)."""
+    a_high, a_low = _halves(a)
+    b_high, b_low = _halves(b)
+    error: Float64 = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return error
+
+
+def _halves(a: Operand) -> tuple[Any, Any]:
+    stretched = a * SPLITTER
+    high = stretched - (stretched - a)
+    return high, a - high

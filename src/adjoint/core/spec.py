@@ -1,0 +1,55 @@
+"""Shape and element type of an array, known without computing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_SHORT = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c"}
+
+
+class Spec:
+    """What is known of a value before it exists: `f32[32,128]`."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+
+def describe(value: Any) -> str:
+    """`f32[32,128]` for anything with shape and dtype."""
+    kind = value.dtype.kind
+    name = "bool" if kind == "b" else f"{_SHORT[kind]}{8 * value.dtype.itemsize}"
+    return f"{name}[{','.join(map(str, value.shape))}]"
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which all broadcast.
+
+    Raises ValueError naming the two sizes and the dimension that disagree.
+    """
+    result: list[int] = []
+    for shape in shapes:
+        result[:0] = [1] * (len(shape) - len(result))
+        for back in range(1, len(shape) + 1):
+            size = shape[-back]
+            if result[-back] == 1:
+                result[-back] = size
+            elif size not in (1, result[-back]):
+                raise ValueError(
+                    f"The size of tensor a ({result[-back]}) must match the size of tensor b ({size})"
+                    f" at non-singleton dimension {len(result) - back}"
+                )
+    return tuple(result)

@@ -1,0 +1,71 @@
+"""In-place writes: into which memory, when in the order of the nodes, and from which line.
+
+A node keeps bare arrays, and nothing is noted when it does. A write is noted instead, so that backward can tell whether
+what a node kept was written after the node was made.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.node import tick
+from adjoint.core.site import Site
+
+ndarray = np.ndarray
+
+
+class Write(NamedTuple):
+    """The last write into some memory."""
+
+    order: int
+    site: Site | None
+    memory: weakref.ref[Any]
+
+
+class Writes:
+    """The last write into each memory that is still alive, by the id of the array that owns it."""
+
+    __slots__ = ("by_memory", "last")
+
+    def __init__(self) -> None:
+        self.last = -1  # nodes of a higher order have nothing to look up
+        self.by_memory: dict[int, Write] = {}
+
+    def record(self, array: Any, site: Site | None) -> None:
+        """Note that `array` is written now."""
+        memory = owner(array)
+        key = id(memory)
+        before = self.by_memory.get(key)
+        held = weakref.ref(memory, lambda _: self.by_memory.pop(key, None)) if before is None else before.memory
+        self.last = order = tick()
+        self.by_memory[key] = Write(order, site, held)
+
+    def since(self, array: Any, order: int) -> Write | None:
+        """The last write into the memory of `array`, if it came after `order`."""
+        write = self.by_memory.get(id(owner(array)))
+        return write if write is not None and write.order > order else None
+
+
+writes = Writes()
+
+
+def owner(array: Any) -> Any:
+    """The array whose memory `array` is, or is a view of."""
+    while type(getattr(array, "base", None)) is ndarray:
+        array = array.base
+    return array
+
+
+def check_unwritten(array: Any, order: int, what: str) -> None:
+    """Raise RuntimeError if `array`, kept by `what` when the order was `order`, was written in place since."""
+    write = writes.since(array, order)
+    if write is not None:
+        at = f"It was written at {write.site}" if write.site is not None else "backward() accumulated a gradient in it"
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor "
+            f"of shape {list(array.shape)} which {what} needs. {at}; clone() it first, or use the op without the "
+            "trailing underscore."
+        )

@@ -1,0 +1,178 @@
+"""Activation functions and the softmax family."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import fused
+from adjoint.core.generator import default_generator
+from adjoint.core.tensor import Tensor
+from adjoint.functions.dims import one_dim
+from adjoint.functions.surface import in_place, public
+from adjoint.ops import arithmetic, comparison, random, reduction, selection, transcendental
+
+__all__ = [
+    "dropout", "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu6", "selu", "silu", "softmax",
+    "softplus", "tanhshrink",
+]  # fmt: skip
+
+
+def _finish(input: Tensor, out: Tensor, inplace: bool, name: str) -> Tensor:
+    return in_place(lambda _: out, name)(input) if inplace else out
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where x > 0, else negative_slope · x."""
+    out = selection.where(comparison.gt(input, 0.0), input, arithmetic.mul(input, negative_slope))
+    return _finish(input, out, inplace, "leaky_relu_")
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha (eˣ - 1)."""
+    below = selection.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
+    out = selection.where(comparison.gt(input, 0.0), input, arithmetic.mul(transcendental.expm1(below), alpha))
+    return _finish(input, out, inplace, "elu_")
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
+    return _finish(input, scaled, inplace, "selu_")
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x Φ(x), Φ the normal distribution function; `approximate="tanh"` replaces it by a tanh.
+
+    Source: Hendrycks & Gimpel, 2016. Raises RuntimeError for other values of `approximate`.
+    """
+    half = arithmetic.mul(input, 0.5)
+    if approximate == "none":
+        return half * (transcendental.erf(arithmetic.mul(input, math.sqrt(0.5))) + 1.0)
+    if approximate == "tanh":
+        cube = input * input * input  # type: ignore[operator]
+        inner = (input + cube * 0.044715) * math.sqrt(2 / math.pi)
+        return half * (transcendental.tanh(inner) + 1.0)
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x / (1 + e⁻ˣ)."""
+    x = selection.copy(input) if inplace else input  # the gradient needs the values that are overwritten
+    return _finish(input, arithmetic.mul(x, transcendental.sigmoid(x)), inplace, "silu_")
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """ln(1 + e^(beta x)) / beta; x itself where beta x exceeds the threshold."""
+    scaled = arithmetic.mul(input, beta)
+    linear = comparison.gt(scaled, threshold)
+    below = selection.where(linear, 0.0, scaled)
+    return selection.where(linear, input, arithmetic.div(transcendental.log1p(transcendental.exp(below)), beta))
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows."""
+    size = arithmetic.abs(input)
+    return arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x limited to [min_val, max_val]; at the limits the gradient is 0."""
+    out = selection.where(
+        comparison.le(input, min_val), min_val, selection.where(comparison.ge(input, max_val), max_val, input)
+    )
+    return _finish(input, out, inplace, "hardtanh_")
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh x."""
+    return arithmetic.sub(input, transcendental.tanh(input))
+
+
+def _shifted(x: Any, axis: int) -> Any:
+    """x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
+    return arithmetic.sub(x, reduction.max(x.detach(), axes=(axis,), keepdims=True))
+
+
+def _softmax_composite(x: Any, *, axis: int) -> Any:
+    e = transcendental.exp(_shifted(x, axis))
+    return e / reduction.sum(e, axes=(axis,), keepdims=True)
+
+
+def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
+    weighted = g * out
+    return weighted - out * reduction.sum(weighted, axes=(axis,), keepdims=True)
+
+
+@fused(composite=_softmax_composite, node="SoftmaxBackward0", dx=_softmax_dx)
+def _softmax(x: Any, *, axis: int) -> Any:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    e /= e.sum(axis, keepdims=True)
+    return e
+
+
+def _log_softmax_composite(x: Any, *, axis: int) -> Any:
+    shifted = _shifted(x, axis)
+    return shifted - transcendental.log(reduction.sum(transcendental.exp(shifted), axes=(axis,), keepdims=True))
+
+
+def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
+    return g - transcendental.exp(out) * reduction.sum(g, axes=(axis,), keepdims=True)
+
+
+@fused(composite=_log_softmax_composite, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
+def _log_softmax(x: Any, *, axis: int) -> Any:
+    shifted = x - x.max(axis, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis, keepdims=True))
+    return shifted
+
+
+def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
+    if dtype is not None:
+        return input.to(dtype)  # type: ignore[attr-defined]
+    if input.array.dtype.kind != "f":
+        raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
+    return input
+
+
+@public()
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
+    x = _floating(input, dtype, "softmax")
+    if not x.ndim:
+        return arithmetic.add(arithmetic.mul(x, 0.0), 1.0)
+    return _softmax(x, axis=one_dim(_implicit(dim, x.ndim), x.ndim))
+
+
+@public()
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
+    x = _floating(input, dtype, "log_softmax")
+    if not x.ndim:
+        return arithmetic.mul(x, 0.0)
+    return _log_softmax(x, axis=one_dim(_implicit(dim, x.ndim), x.ndim))
+
+
+def _implicit(dim: int | None, rank: int) -> int:
+    """PyTorch's guess where no dimension is named: the first for 0, 1 and 3 dimensions, else the second."""
+    return dim if dim is not None else (0 if rank in (0, 1, 3) else 1)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element 0 with probability p, else divided by 1 - p; the input itself when not training.
+
+    Raises ValueError for a probability outside [0, 1].
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    factor = random.dropout_factor(shape=input.array.shape, dtype=input.array.dtype, p=p, generator=default_generator)
+    return _finish(input, arithmetic.mul(input, factor), inplace, "dropout_")

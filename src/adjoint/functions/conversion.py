@@ -1,0 +1,115 @@
+"""Other element types, and values written as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core import dtype as dtypes
+from adjoint.core.device import device
+from adjoint.core.dtype import numpy_dtype
+from adjoint.core.tensor import Tensor, constant, method
+from adjoint.functions import creation
+from adjoint.functions.shape import expand
+from adjoint.ops import selection
+from adjoint.ops.inplace import write
+
+__all__: list[str] = []
+
+
+@method
+def to(
+    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False
+) -> Tensor:
+    """The tensor in another dtype; itself if it has it already. Devices other than the CPU raise RuntimeError."""
+    for given in args:
+        if isinstance(given, Tensor):
+            dtype = given.dtype
+        elif isinstance(given, (str, _Device)):
+            _Device(given)
+        elif not isinstance(given, bool):
+            dtype = given
+    if device is not None:
+        _Device(device)
+    if dtype is None or numpy_dtype(dtype) == self.array.dtype:
+        return selection.copy(self) if copy else self
+    return selection.cast(self, dtype=numpy_dtype(dtype))
+
+
+_Device = device
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of `other`."""
+    return to(self, other.dtype)
+
+
+@method
+def cpu(self: Tensor) -> Tensor:
+    """The tensor itself: it is on the CPU."""
+    return self
+
+
+def _conversion(name: str, kind: dtypes.dtype) -> None:
+    def convert(self: Tensor) -> Tensor:
+        return to(self, kind)
+
+    convert.__name__ = name
+    convert.__doc__ = f"The tensor as {kind.name}."
+    method(convert)
+
+
+for _name, _kind in {
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "int": dtypes.int32,
+    "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8, "bool": dtypes.bool_,
+}.items():  # fmt: skip
+    _conversion(_name, _kind)
+
+
+@method
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Write the values of `src`, broadcast and converted, into this tensor."""
+    out = src if src.array.dtype == self.array.dtype else selection.cast(src, dtype=self.array.dtype)
+    if out.array.shape != self.array.shape:
+        out = expand(out, self.array.shape)
+    return write(self, out, "copy_")
+
+
+@method
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write one value into every element."""
+    if isinstance(value, Tensor):
+        return copy_(self, value)
+    return write(self, creation.full_like(self, value), "fill_")
+
+
+@method
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros."""
+    return fill_(self, 0)
+
+
+@method
+def new_zeros(self: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of this dtype."""
+    return creation.zeros(*size, dtype=dtype or self.dtype, requires_grad=requires_grad)
+
+
+@method
+def new_ones(self: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of this dtype."""
+    return creation.ones(*size, dtype=dtype or self.dtype, requires_grad=requires_grad)
+
+
+@method
+def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+    """One value, of this dtype."""
+    return creation.full(size, fill_value, dtype=dtype or self.dtype)
+
+
+@method
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None) -> Tensor:
+    """A copy of `data` in this dtype."""
+    return constant(np.array(data, numpy_dtype(dtype or self.dtype)))

@@ -1,0 +1,176 @@
+"""Convolutions as PyTorch calls them: correlation of (N, C, D…) with (O, C/groups, K…)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.families import fused
+from adjoint.core.tensor import Tensor
+from adjoint.functions.dims import per_dimension
+from adjoint.ops import convolution as ops
+from adjoint.ops import movement, reduction
+from adjoint.ops.windows import windows
+
+__all__ = ["conv1d", "conv2d", "conv3d", "pad", "unfold"]
+
+
+def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
+    per_channel = (1, bias.shape[0], *(1,) * (len(x.shape) - 2))
+    return ops.convolution(x, weight, **settings) + movement.reshape(bias, shape=per_channel)
+
+
+def _channel_sum(g: Any) -> Any:
+    return reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False)
+
+
+@fused(
+    composite=_composite,
+    node="ConvolutionBackward0",
+    dx=ops.convolution.op.rules[0],  # type: ignore[attr-defined]
+    dweight=ops.convolution.op.rules[1],  # type: ignore[attr-defined]
+    dbias=_channel_sum,
+)
+def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    compute = ops.convolution.op.evaluate  # type: ignore[attr-defined]
+    out = compute(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    out += bias.reshape(-1, *(1,) * (x.ndim - 2))
+    return out
+
+
+def _conv(
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    name = f"conv{rank}d"
+    if input.ndim == rank + 1:  # without a batch
+        one = movement.reshape(input, shape=(1, *input.array.shape))
+        out = _conv(rank, one, weight, bias, stride, padding, dilation, groups)
+        return movement.reshape(out, shape=out.array.shape[1:])
+    _check(name, rank, input, weight, bias, groups)
+    stride, dilation = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
+    if isinstance(padding, str):
+        input, padding = _named_padding(name, padding, input, weight, stride, dilation)
+    padding = per_dimension(padding, rank, "padding")
+    if any(s < 1 for s in stride):
+        raise RuntimeError(f"{name}: non-positive stride is not supported, but got stride={stride}")
+    if any(p < 0 for p in padding):
+        raise RuntimeError(f"{name}: negative padding is not supported, but got padding={padding}")
+    if any(d < 1 for d in dilation):
+        raise RuntimeError(f"{name}: dilation should be greater than zero, but got dilation={dilation}")
+    for n, p, k, d in zip(input.array.shape[2:], padding, weight.array.shape[2:], dilation, strict=True):
+        if n + 2 * p < d * (k - 1) + 1:
+            raise RuntimeError(
+                f"{name}: Kernel size can't be greater than actual input size: padded input {n + 2 * p}, kernel "
+                f"{d * (k - 1) + 1}"
+            )
+    settings = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if bias is None:
+        return ops.convolution(input, weight, **settings)
+    return _convolution(input, weight, bias, **settings)
+
+
+def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    x, w = tuple(input.array.shape), tuple(weight.array.shape)
+    if len(x) != rank + 2 or len(w) != rank + 2:
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(x)} and weight of size {list(w)}"
+        )
+    if groups < 1:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
+    if input.array.dtype != weight.array.dtype:
+        raise RuntimeError(f"{name}: Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
+    if x[1] != w[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(w)}, expected input{list(x)} to have {w[1] * groups} "
+            f"channels, but got {x[1]} channels instead"
+        )
+    if w[0] % groups:
+        raise RuntimeError(f"{name}: {w[0]} output channels cannot be divided into {groups} groups")
+    if bias is not None and tuple(bias.array.shape) != (w[0],):
+        raise RuntimeError(f"{name}: bias has shape {list(bias.array.shape)}, expected [{w[0]}]")
+
+
+def _named_padding(
+    name: str, padding: str, input: Tensor, weight: Tensor, stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> tuple[Tensor, tuple[int, ...]]:
+    """What a name of a padding stands for: "valid" none, "same" what keeps the sizes, the odd element at the end."""
+    rank = len(stride)
+    if padding == "valid":
+        return input, (0,) * rank
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: {padding!r}, {name} knows 'valid' and 'same'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, weight.array.shape[2:], strict=True)]
+    if all(t % 2 == 0 for t in total):
+        return input, tuple(t // 2 for t in total)
+    widths = ((0, 0), (0, 0), *((t // 2, t - t // 2) for t in total))
+    return movement.pad(input, widths=widths), (0,) * rank
+
+
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, L) with (O, C/groups, K) and (O,) gives (N, O, L').
+
+    Raises RuntimeError, naming the shapes, if they do not fit.
+    """
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, H, W) with (O, C/groups, KH, KW) and (O,) gives (N, O, H', W').
+
+    Raises RuntimeError, naming the shapes, if they do not fit.
+    """
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, D, H, W) with (O, C/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
+
+    Raises RuntimeError for more pairs than dimensions and for other modes than "constant".
+    """
+    if mode != "constant":
+        raise RuntimeError(f"pad: mode {mode!r} is not supported yet, only 'constant'")
+    if len(pad) % 2 or len(pad) // 2 > input.ndim:
+        raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
+    widths = ((0, 0),) * (input.ndim - len(pairs)) + tuple(pairs)
+    if any(a < 0 or b < 0 for a, b in widths):
+        bounds = tuple((max(-a, 0), n - max(-b, 0), 1) for n, (a, b) in zip(input.array.shape, widths, strict=True))
+        input = movement.slice(input, bounds=bounds)
+    return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=float(value or 0.0))
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """(N, C, H, W) to (N, C·KH·KW, places): the elements under the window at each place, as columns.
+
+    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions.
+    """
+    if input.ndim == 3:
+        one = movement.reshape(input, shape=(1, *input.array.shape))
+        columns = unfold(one, kernel_size, dilation, padding, stride)
+        return movement.reshape(columns, shape=columns.array.shape[1:])
+    if input.ndim != 4:
+        raise RuntimeError(f"unfold: expected a 3D or 4D tensor, got {input.ndim}D of shape {tuple(input.array.shape)}")
+    size, steps = per_dimension(kernel_size, 2, "kernel_size"), per_dimension(stride, 2, "stride")
+    gaps, frame = per_dimension(dilation, 2, "dilation"), per_dimension(padding, 2, "padding")
+    framed = movement.pad(input, widths=((0, 0), (0, 0), *((p, p) for p in frame)))
+    seen = windows(framed, size=size, stride=steps, dilation=gaps)  # (N, C, PH, PW, KH, KW)
+    n, c, ph, pw = seen.array.shape[:4]
+    columns = movement.permute(seen, axes=(0, 1, 4, 5, 2, 3))
+    return movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))

@@ -1,0 +1,172 @@
+"""Tensors from data, from a fill value, from a range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.device import device as Device
+from adjoint.core.dtype import default, numpy_dtype, promote
+from adjoint.core.mode import mode, unusual
+from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.core.wrap import as_array
+from adjoint.functions.dims import sizes
+from adjoint.ops import creation as ops
+from adjoint.ops import selection
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace",
+    "ones", "ones_like", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+    if device is not None:
+        Device(device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new leaf with a copy of `data`: numbers, nested lists, arrays.
+
+    Python floats become the default dtype, integers int64; arrays keep theirs. Raises ValueError for ragged lists.
+    """
+    array = np.array(as_array(data, dtype), copy=True, order="C")
+    return _leaf(constant(array), requires_grad, device)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing its memory where that is possible."""
+    if device is not None:
+        Device(device)
+    if isinstance(data, Tensor):
+        kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
+        return data if kind == data.array.dtype else selection.cast(data, dtype=kind)
+    return constant(as_array(data, dtype))
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+    """`obj` as a tensor (array API); `copy=True` always copies."""
+    return tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
+
+
+def from_numpy(ndarray: Any, /) -> Tensor:
+    """A tensor over the memory of an ndarray: each sees the other's writes.
+
+    Raises TypeError for anything but an ndarray of a type that tensors have, and ValueError for an array whose memory
+    no tensor can share: of negative strides or another byte order.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError("At least one stride in the given numpy array is negative; pass array.copy()")
+    if not ndarray.dtype.isnative:
+        raise ValueError("given numpy array has byte order different from the native byte order; use astype() first")
+    return constant(as_array(ndarray))
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`size` filled with one value, whose Python type gives the dtype unless named."""
+    shape = sizes((size,) if isinstance(size, int) else tuple(size))
+    if isinstance(fill_value, (Tensor, np.generic)):
+        fill_value = fill_value.item()
+    kind = promote((fill_value,)) if dtype is None else numpy_dtype(dtype)
+    return _leaf(_filled(shape, fill_value, kind), requires_grad, device)
+
+
+def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if unusual.count and mode.tracer is not None:
+        made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
+        return made
+    try:
+        return wrap(np.zeros(shape, kind) if value == 0 else np.full(shape, value, kind))
+    except MemoryError as error:
+        needed = math.prod(shape) * kind.itemsize
+        raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the default dtype or `dtype`."""
+    return _leaf(_filled(sizes(size), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the default dtype or `dtype`."""
+    return _leaf(_filled(sizes(size), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor whose elements are still to be written; they are zero."""
+    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """The shape and dtype of `input`, filled with one value."""
+    kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
+    return _leaf(_filled(input.array.shape, fill_value, kind), requires_grad, device)
+
+
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Zeros in the shape and dtype of `input`."""
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """Ones in the shape and dtype of `input`."""
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    """A tensor in the shape and dtype of `input`, to be written; it is zero."""
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """start, start + step, … below `end`; `arange(n)` starts at 0. int64 unless a bound is a float.
+
+    Raises RuntimeError for a step of zero or away from `end`.
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
+    kind = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if whole else default.floating.numpy)
+    count = math.ceil((end - start) / step)
+    made: Tensor = ops.iota(count=count, start=start, step=step, dtype=kind)
+    return _leaf(made, requires_grad, device)
+
+
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`steps` numbers from `start` to `end`, both included, equally far apart."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    kind = numpy_dtype(dtype or default.floating)
+    return _leaf(constant(np.linspace(start, end, steps).astype(kind)), requires_grad, device)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere: (n, m)."""
+    for name, size in (("n", n), ("m", m or 0)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    return _leaf(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)

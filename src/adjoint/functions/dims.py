@@ -1,0 +1,54 @@
+"""Dimensions as people write them, counted from either end, brought to one form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import index
+from typing import Any
+
+Dims = int | Sequence[int] | None
+
+
+def one_dim(dim: int, rank: int) -> int:
+    """`dim` counted from the front. Raises IndexError outside [-rank, rank)."""
+    bound = max(rank, 1)  # a 0-d tensor is taken as one dimension, as PyTorch does
+    if type(dim) is not int:
+        dim = index(dim)
+    if not -bound <= dim < bound:
+        raise IndexError(f"Dimension out of range (expected to be in range of [-{bound}, {bound - 1}], but got {dim})")
+    return dim % bound
+
+
+def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
+    """Sorted dimensions from the front; all of them for None or an empty sequence. Raises RuntimeError on repeats."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(rank))
+    return some_dims(dim, rank)
+
+
+def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
+    """Sorted dimensions from the front, none for an empty sequence. Raises RuntimeError on repeats."""
+    dims = sorted(one_dim(d, rank) for d in (dim if isinstance(dim, Iterable) else (dim,)))
+    for before, after in pairwise(dims):
+        if before == after:
+            raise RuntimeError(f"dim {after} appears multiple times in the list of dims")
+    return tuple(dims) if rank else ()
+
+
+def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape given as separate integers or as one sequence."""
+    lone = shape[0] if len(shape) == 1 else 0
+    if isinstance(lone, Iterable) and not (hasattr(lone, "ndim") and lone.ndim == 0):
+        shape = tuple(lone)
+    return tuple(n if type(n) is int else index(n) for n in shape)
+
+
+def per_dimension(value: int | Sequence[int], rank: int, what: str) -> tuple[int, ...]:
+    """A setting for `rank` dimensions from one number for all or one for each."""
+    values = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values *= rank
+    if len(values) != rank:
+        raise RuntimeError(f"{what} must be an int or {rank} ints, got {value!r}")
+    return values

@@ -1,0 +1,136 @@
+"""Elements at positions that are data themselves: gather, scatter, masks and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op import apply
+from adjoint.core.spec import broadcast_shapes
+from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.functions.dims import one_dim
+from adjoint.functions.index import getitem
+from adjoint.functions.surface import public
+from adjoint.ops import arithmetic, indexing, movement, selection
+
+__all__ = [
+    "gather", "index_select", "masked_select", "nonzero", "scatter_add", "take_along_dim", "tril", "triu",
+]  # fmt: skip
+
+
+def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
+    """Raise RuntimeError for an index that is not of integers, has another rank, is too large or out of range."""
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if index.ndim != input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    for d, (n, m) in enumerate(zip(index.array.shape, input.array.shape, strict=True)):
+        if d != axis and n > m:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(index.array.shape)} to be no larger than "
+                "self "
+                f"{list(input.array.shape)} apart from dimension {axis}"
+            )
+    size = input.array.shape[axis] if input.ndim else 1
+    complaint = f"index {{}} is out of bounds for dimension {axis} with size {size}"
+    indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
+
+
+@public()
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; `index` has the rank of `input`."""
+    axis = one_dim(dim, input.ndim)
+    _check_index("gather", index, input, axis)
+    return indexing.gather(input, index, axis=axis)
+
+
+@public()
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`."""
+    if dim is None:
+        flat, at = (movement.reshape(v, shape=(v.numel(),)) for v in (input, indices))
+        return gather(flat, 0, at)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} "
+            "dimensions "
+            f"for input, and {indices.ndim} dimensions for indices"
+        )
+    axis = one_dim(dim, input.ndim)
+    x, at = input.array.shape, indices.array.shape
+    common = _common((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
+    source, taken = ((*common[:axis], shape[axis], *common[axis + 1 :]) for shape in (x, at))
+    return gather(movement.expand(input, shape=source), axis, movement.expand(indices, shape=taken))
+
+
+def _common(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
+
+@public(inplace=True)
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """`input` with src added at `index` along `dim`; repeated positions add up."""
+    axis = one_dim(dim, input.ndim)
+    _check_index("scatter_add", index, input, axis)
+    part = src
+    if src.array.shape != index.array.shape:
+        part = movement.slice(src, bounds=tuple((0, n, 1) for n in index.array.shape))
+    return arithmetic.add(input, indexing.scatter_add(part, index, shape=input.array.shape, axis=axis))
+
+
+@public()
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of `input` along `dim` at the positions `index`, a vector. Raises IndexError outside the dimension."""
+    axis = one_dim(dim, input.ndim)
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    indexing.check_range(index, input.array.shape[axis] if input.ndim else 1, "index out of range in self: {}", low=0)
+    at = index if index.ndim else movement.reshape(index, shape=(1,))
+    return apply(indexing.index.op, (input, at), {"pattern": (None,) * axis + (0,)})  # type: ignore[attr-defined]
+
+
+@public()
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions of the elements that are not zero: (count, ndim), or one vector for each dimension."""
+    array = input.numpy_view("nonzero()")
+    if not array.ndim:
+        return (wrap(np.flatnonzero(array)),) if as_tuple else wrap(np.zeros((int(bool(array)), 0), np.int64))
+    found = np.nonzero(array)
+    return tuple(map(wrap, found)) if as_tuple else wrap(np.stack(found, 1))
+
+
+@public()
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `input` where `mask` is true, as a vector."""
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
+    shape = _common(input.array.shape, mask.array.shape)
+    if not shape:
+        shape = (1,)
+    return getitem(movement.expand(input, shape=shape), movement.expand(mask, shape=shape))
+
+
+def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    n, m = input.array.shape[-2:]
+    mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
+    return selection.where(constant(mask), input, np.asarray(0, input.array.dtype))
+
+
+@public(inplace=True)
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The elements on and below the diagonal, zeros above."""
+    return _triangle("tril", input, True, diagonal)
+
+
+@public(inplace=True)
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The elements on and above the diagonal, zeros below."""
+    return _triangle("triu", input, False, diagonal)

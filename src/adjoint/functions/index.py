@@ -1,0 +1,270 @@
+"""Reading and writing in brackets: `x[…]` and `x[…] = value`."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.mode import mode, unusual
+from adjoint.core.op import apply
+from adjoint.core.site import user_site
+from adjoint.core.spec import broadcast_shapes
+from adjoint.core.storage import mark_written
+from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.ops import assignment, indexing, movement, selection
+from adjoint.ops.inplace import write
+
+__all__: list[str] = []
+
+
+class Plan:
+    """An index expression in the order in which it is carried out: slices, integers, new dimensions, index arrays.
+
+    So an integer never counts as an index array, and the dimensions of the result stand where PyTorch has them.
+    """
+
+    __slots__ = ("arrays", "basic", "bounds", "integers", "new", "pattern", "shape", "sliced")
+
+    def __init__(self, shape: tuple[int, ...], key: Any) -> None:
+        self.basic: list[Any] = []  # all but the arrays, as NumPy takes it
+        self.bounds: list[tuple[int, int, int]] = []  # for each dimension
+        self.integers: list[tuple[int, int]] = []  # (dimension, position)
+        self.shape: list[int] = []  # before the arrays are applied
+        self.pattern: list[int | None] = []  # for each dimension of `shape` the number of its array
+        self.arrays: list[Any] = []
+        self.new = False
+        for item in _filled(shape, key):
+            self._add(item, shape)
+        self.sliced = any(b != (0, n, 1) for b, n in zip(self.bounds, shape, strict=True))
+
+    def _add(self, item: Any, shape: tuple[int, ...]) -> None:
+        d = len(self.bounds)
+        if item is None:
+            self._add_new()
+        elif isinstance(item, slice):
+            start, stop, step = item.indices(shape[d])
+            if step <= 0:
+                raise ValueError("step must be greater than zero")
+            self.basic.append(slice(start, max(start, stop), step))
+            self._keep((start, max(start, stop), step))
+        elif isinstance(item, int):
+            if not -shape[d] <= item < shape[d]:
+                raise IndexError(f"index {item} is out of bounds for dimension {d} with size {shape[d]}")
+            self.basic.append(item % shape[d])
+            self.bounds.append((0, shape[d], 1))
+            self.integers.append((d, item % shape[d]))
+        elif item.array.dtype.kind == "b":
+            self._add_mask(item, shape[d : d + item.ndim])
+        else:
+            self._add_array(item, shape[d])
+
+    def _add_mask(self, mask: Tensor, shape: tuple[int, ...]) -> None:
+        d = len(self.bounds)
+        if mask.array.shape != shape:
+            raise IndexError(
+                f"The shape of the mask {list(mask.array.shape)} at index {d} does not match the shape of the indexed "
+                "tensor "
+                f"{list(shape)} at index {d}"
+            )
+        array = mask.array  # literal masks are known while tracing, tensors are not
+        if type(array) is not np.ndarray:
+            array.refuse("indexing with a mask")
+        if mask.ndim:
+            for found, n in zip(np.nonzero(array), shape, strict=True):
+                self._add_array(wrap(found), n)
+        else:  # a lone truth: a new dimension of size 1 or 0
+            self._add_new(wrap(np.zeros(int(array), np.int64)))
+
+    def _add_array(self, array: Tensor, n: int) -> None:
+        self.basic.append(slice(None))
+        self.arrays.append(array)
+        self._keep((0, n, 1), len(self.arrays) - 1)
+
+    def _keep(self, bounds: tuple[int, int, int], slot: int | None = None) -> None:
+        self.bounds.append(bounds)
+        self.shape.append(len(range(*bounds)))
+        self.pattern.append(slot)
+
+    def _add_new(self, array: Tensor | None = None) -> None:
+        self.new = True
+        self.basic.append(None)
+        self.shape.append(1)
+        self.pattern.append(None if array is None else len(self.arrays))
+        if array is not None:
+            self.arrays.append(array)
+
+
+def _filled(shape: tuple[int, ...], key: Any) -> list[Any]:
+    """The items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
+    items = [_plain(item) for item in (key if isinstance(key, tuple) else (key,))]
+    used = sum(_consumed(item) for item in items)
+    if used > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    fill = [slice(None)] * (len(shape) - used)
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    at = dots[0] if dots else len(items)
+    rest = [item for item in items[at:] if item is not Ellipsis]
+    return items[:at] + fill + rest
+
+
+def _consumed(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if isinstance(item, Tensor) and item.array.dtype.kind == "b" else 1
+
+
+def _plain(item: Any) -> Any:
+    """An index as None, Ellipsis, slice, int, or a tensor of integers or truths."""
+    if item is None or item is Ellipsis or type(item) is int:
+        return item
+    if isinstance(item, slice):
+        return slice(*(None if v is None else index(v) for v in (item.start, item.stop, item.step)))
+    if isinstance(item, np.integer):
+        return int(item)
+    if isinstance(item, (float, complex, str)):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors are valid indices "
+            f"(got {type(item).__name__})"
+        )
+    if not isinstance(item, Tensor):
+        item = _literal(np.asarray(_numbers(item)))
+    elif item.array.dtype.kind == "b" and unusual.count and mode.tracer is not None:
+        mode.tracer.adopt(item)  # it is data of the step: how many it selects is not known while tracing
+    kind = item.array.dtype
+    if kind.kind not in "iub":
+        raise IndexError(f"tensors used as indices must be long, int or bool tensors, not {item.dtype}")
+    if kind == np.uint8:
+        raise IndexError(
+            "a uint8 tensor is no index: PyTorch takes it for a mask, NumPy for positions; convert it with .bool() or "
+            ".long()"
+        )
+    if not item.array.shape and kind.kind == "i" and not (unusual.count and mode.tracer is not None):
+        return int(item.array)
+    return item
+
+
+def _literal(array: Any) -> Tensor:
+    """An index written out in the program. A mask stays readable while tracing: it cannot change."""
+    if array.dtype.kind == "b":
+        return wrap(array)
+    return constant(array if array.size else array.astype(np.int64))
+
+
+def _numbers(item: Any) -> Any:
+    """Nested lists with the tensors in them as numbers."""
+    if isinstance(item, (list, tuple)):
+        return [_numbers(i) for i in item]
+    return item.numpy_view("indexing with a list of tensors") if isinstance(item, Tensor) else item
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """x[key]: integers, slices, None and `...` give views; integer and boolean tensors copy.
+
+    Raises IndexError for positions outside the tensor.
+    """
+    plan = Plan(x.array.shape, key)
+    out = _viewed(x, plan)
+    if plan.arrays:
+        op: Any = indexing.index
+        return apply(op.op, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
+    return movement.reshape(x, shape=x.array.shape) if out is x else out
+
+
+def _viewed(x: Any, plan: Plan) -> Any:
+    """x after all but the index arrays."""
+    out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
+    for d, at in reversed(plan.integers):
+        out = movement.select(out, axis=d, at=at)
+    return movement.reshape(out, shape=tuple(plan.shape)) if plan.new else out
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value, in place; gradients flow to `value`, and to x where it was not replaced.
+
+    Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
+    """
+    plan = Plan(x.array.shape, key)
+    shape = plan.shape
+    if plan.arrays:
+        shape = _indexed_shape(plan)
+    value = _fitted(x, value, tuple(shape), bool(plan.arrays))
+    tracing = unusual.count and mode.tracer is not None
+    if tracing or (mode.recording and (x.node is not None or value.node is not None)):
+        write(x, _replaced(x, plan, value), "index assignment")
+    else:
+        _assign(x, plan, value.array)
+
+
+def _indexed_shape(plan: Plan) -> Any:
+    try:
+        return indexing.indexed_shape(tuple(plan.shape), [a.array.shape for a in plan.arrays], tuple(plan.pattern))
+    except ValueError as error:
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together: {error}") from error
+
+
+def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
+    """`value` as a tensor of the type of x that broadcasts to `shape`."""
+    if not isinstance(value, Tensor):
+        value = constant(np.asarray(value).astype(x.array.dtype, copy=False))
+    elif value.array.dtype != x.array.dtype:
+        if at_arrays:
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {x.dtype} for the destination and "
+                f"{value.dtype} for the source."
+            )
+        value = selection.cast(value, dtype=x.array.dtype)
+    given = value.array.shape
+    extra = len(given) - len(shape)
+    if extra > 0 and all(n == 1 for n in given[:extra]):
+        value = movement.reshape(value, shape=given[extra:])
+    try:
+        fits = broadcast_shapes(value.array.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
+            f"{list(shape)}"
+        )
+    return value
+
+
+def _replaced(x: Any, plan: Plan, value: Any) -> Any:
+    """x with the region of `plan` replaced, as one recorded computation."""
+    if plan.arrays:
+        put: Any = assignment.put_index
+        new = apply(put.op, (_viewed(x, plan), value, *plan.arrays), {"pattern": tuple(plan.pattern)})
+    else:
+        new = value if value.array.shape == tuple(plan.shape) else movement.expand(value, shape=tuple(plan.shape))
+    bounds = list(plan.bounds)
+    for d, at in plan.integers:
+        bounds[d] = (at, at + 1, 1)
+    region = tuple(len(range(*b)) for b in bounds)
+    if new.array.shape != region:
+        new = movement.reshape(new, shape=region)
+    if plan.arrays and region == x.array.shape:
+        return new
+    return assignment.put_slice(x, new, bounds=tuple(bounds))
+
+
+def _assign(x: Tensor, plan: Plan, value: Any) -> None:
+    """Nothing is recorded: NumPy assigns."""
+    if not x.array.flags.writeable:
+        raise RuntimeError(
+            "index assignment: unsupported operation: more than one element of the written-to tensor refers to a "
+            "single "
+            "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
+        )
+    region = x.array[(*plan.basic, ...)]
+    if plan.arrays:
+        key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
+        region[key] = value
+    else:
+        region[...] = value
+    mark_written(x, user_site())
+
+
+for _name, _f in {"__getitem__": getitem, "__setitem__": setitem}.items():
+    setattr(Tensor, _name, _f)

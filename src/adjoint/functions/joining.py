@@ -1,0 +1,161 @@
+"""Tensors joined, split and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import promote
+from adjoint.core.op import apply
+from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.dims import one_dim
+from adjoint.functions.shape import narrow, ravel, unsqueeze
+from adjoint.functions.surface import public
+from adjoint.ops import indexing, movement, selection
+
+__all__ = [
+    "cat", "chunk", "concat", "concatenate", "hstack", "repeat_interleave", "split", "stack", "tile", "unbind",
+    "vstack",
+]  # fmt: skip
+
+
+@public(method=False)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors joined along `dim`; all other sizes agree. Raises RuntimeError, naming the two sizes, if not."""
+    if not len(tensors):
+        raise ValueError("cat(): expected a non-empty list of Tensors")
+    target = promote(p.array for p in tensors)
+    # an empty vector joins with anything, for it is how people start a list
+    parts = [p for p in tensors if p.array.shape != (0,)] or list(tensors[:1])
+    first = parts[0].array.shape
+    if not first:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    axis = one_dim(dim, len(first))
+    for i, part in enumerate(parts):
+        shape = part.array.shape
+        if len(shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, (a, b) in enumerate(zip(first, shape, strict=True)):
+            if a != b and d != axis:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {a} but got size {b} for "
+                    "tensor "
+                    f"number {i} in the list."
+                )
+    parts = [p if p.array.dtype == target else selection.cast(p, dtype=target) for p in parts]
+    return apply(movement.cat.op, tuple(parts), {"axis": axis})  # type: ignore[attr-defined]
+
+
+concat = concatenate = cat
+
+
+@public(method=False)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new dimension. Raises RuntimeError if the shapes differ."""
+    parts = list(tensors)
+    if not parts:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for i, part in enumerate(parts):
+        if part.array.shape != parts[0].array.shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(parts[0].array.shape)} at entry 0 and "
+                f"{list(part.array.shape)} at entry {i}"
+            )
+    axis = one_dim(dim, parts[0].ndim + 1)
+    return cat([unsqueeze(part, axis) for part in parts], axis)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dimension 1, vectors along dimension 0; numbers become vectors."""
+    parts = [part if part.ndim else ravel(part) for part in tensors]
+    return cat(parts, 0 if parts and parts[0].ndim < 2 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dimension 0; vectors become rows."""
+    return cat([movement.reshape(part, shape=(1, part.numel())) if part.ndim < 2 else part for part in tensors], 0)
+
+
+@public()
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+    axis = one_dim(dim, tensor.ndim)
+    size = tensor.array.shape[axis]
+    if isinstance(split_size_or_sections, int):
+        sections = _equal_sections(split_size_or_sections, size)
+    else:
+        sections = list(split_size_or_sections)
+        if sum(sections) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+                f"{axis}), "
+                f"but got split_sizes={sections}"
+            )
+    starts = accumulate(sections[:-1], initial=0)
+    return tuple(narrow(tensor, axis, start, length) for start, length in zip(starts, sections, strict=False))
+
+
+def _equal_sections(step: int, size: int) -> list[int]:
+    if step < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
+    if step == 0 and size:
+        raise RuntimeError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+        )
+    return [min(step, size - i) for i in range(0, size, step or 1)] or [0]
+
+
+@public()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` pieces of equal size along `dim`, the last maybe smaller."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    size = input.array.shape[one_dim(dim, input.ndim)]
+    if size == 0:
+        return split(input, [0] * chunks, dim)
+    return split(input, -(-size // chunks), dim)
+
+
+@public()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along `dim`, without it. Raises IndexError for a 0-d tensor."""
+    axis = one_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return tuple(movement.select(input, axis=axis, at=i) for i in range(input.array.shape[axis]))
+
+
+@public(listed=True)
+def tile(input: Tensor, dims: Any) -> Tensor:
+    """The tensor repeated `dims[i]` times along dimension i, counted from the last."""
+    counts = (1,) * (input.ndim - len(dims)) + dims
+    shape = (1,) * (len(counts) - input.ndim) + tuple(input.array.shape)
+    paired = movement.reshape(input, shape=tuple(k for n in shape for k in (1, n)))
+    spread = movement.expand(paired, shape=tuple(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
+    return movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+
+
+@public(listed=True)
+def repeat(self: Tensor, repeats: Any) -> Tensor:
+    """The tensor repeated `repeats[i]` times along each dimension. Raises RuntimeError if there are too few counts."""
+    if len(repeats) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if any(n < 0 for n in repeats):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: repeats are {list(repeats)}")
+    return selection.copy(tile(self, repeats)) if all(n == 1 for n in repeats) else tile(self, repeats)
+
+
+@public()
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
+    """Each element, or each slice along `dim`, repeated `repeats` times in a row, or as often as its own count says."""
+    x = ravel(input) if dim is None else input
+    d = 0 if dim is None else one_dim(dim, x.ndim)
+    if isinstance(repeats, Tensor):
+        at = constant(np.repeat(np.arange(x.array.shape[d]), repeats.numpy_view("repeat_interleave()")))
+        return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
+    shape = x.array.shape
+    spread = movement.expand(unsqueeze(x, d + 1), shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
+    return movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :]))

@@ -1,0 +1,164 @@
+"""Matrix products, and the layer made of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import fused
+from adjoint.core.tensor import Tensor
+from adjoint.functions.surface import public
+from adjoint.ops import arithmetic, contraction, movement
+
+__all__ = ["addmm", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
+
+
+def _same_type(name: str, x: Tensor, y: Tensor) -> None:
+    if x.array.dtype != y.array.dtype:
+        raise RuntimeError(f"{name}: expected both tensors to have the same dtype, but got: {x.dtype} and {y.dtype}")
+
+
+def _inner(name: str, x: Tensor, y: Tensor) -> None:
+    if x.array.shape[-1] != y.array.shape[-2]:
+        raise RuntimeError(
+            f"{name}: inner sizes differ, {tuple(x.array.shape)} @ {tuple(y.array.shape)}: mat1 and mat2 shapes cannot "
+            "be "
+            f"multiplied ({x.array.shape[-2]}x{x.array.shape[-1]} and {y.array.shape[-2]}x{y.array.shape[-1]})"
+        )
+
+
+@public()
+def matmul(input: Any, other: Any) -> Tensor:
+    """Product of matrices in the last two dimensions, the others broadcast; vectors stand for a row or a column.
+
+    Raises RuntimeError naming both shapes if the inner sizes differ.
+    """
+    for given in (input, other):
+        if not isinstance(given, Tensor):
+            raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
+    _same_type("matmul", input, other)
+    x_rank, y_rank = input.ndim, other.ndim
+    if x_rank == 0 or y_rank == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x_rank}D and {y_rank}D")
+    if x_rank == 1 and y_rank == 1:
+        return dot(input, other)
+    x = movement.reshape(input, shape=(1, *input.array.shape)) if x_rank == 1 else input
+    y = movement.reshape(other, shape=(*other.array.shape, 1)) if y_rank == 1 else other
+    _inner("matmul", x, y)
+    out = contraction.mm(x, y) if x.ndim == y.ndim == 2 else contraction.bmm(x, y)
+    if x_rank == 1:
+        out = movement.reshape(out, shape=(*out.array.shape[:-2], out.array.shape[-1]))
+    return movement.reshape(out, shape=out.array.shape[:-1]) if y_rank == 1 else out
+
+
+def _swapped_matmul(self: Tensor, other: Any) -> Tensor:
+    return matmul(other, self)
+
+
+for _name, _f in {"__matmul__": matmul, "__rmatmul__": _swapped_matmul}.items():
+    setattr(Tensor, _name, _f)
+
+
+@public()
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices. Raises RuntimeError for other ranks."""
+    for name, given in (("self", input), ("mat2", mat2)):
+        if given.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    return matmul(input, mat2)
+
+
+@public()
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of two stacks of matrices of equal length: (b, n, k) and (b, k, m)."""
+    if input.ndim != 3 or mat2.ndim != 3 or input.array.shape[0] != mat2.array.shape[0]:
+        raise RuntimeError(f"bmm: expected (b, n, k) and (b, k, m), got {tuple(input.shape)} and {tuple(mat2.shape)}")
+    return matmul(input, mat2)
+
+
+@public()
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """A matrix times a vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"mv: expected a matrix and a vector, got {input.ndim}D and {vec.ndim}D")
+    return matmul(input, vec)
+
+
+@public()
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Σ x[i] y[i] of two vectors of equal length."""
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    _same_type("dot", input, tensor)
+    if input.array.shape != tensor.array.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor {list(input.array.shape)} and src {list(tensor.array.shape)} "
+            "to have "
+            "the same number of elements"
+        )
+    n = input.array.shape[0]
+    product = contraction.mm(movement.reshape(input, shape=(1, n)), movement.reshape(tensor, shape=(n, 1)))
+    return movement.reshape(product, shape=())
+
+
+@public()
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """x[i] y[j] of two vectors."""
+    for name, given in (("self", input), ("vec2", vec2)):
+        if given.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {given.ndim}-D")
+    return arithmetic.mul(movement.reshape(input, shape=(input.numel(), 1)), vec2)
+
+
+@public()
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · mat1 @ mat2."""
+    product: Any = mm(mat1, mat2)
+    product = product if alpha == 1 else arithmetic.mul(product, alpha)
+    return arithmetic.add(product, input if beta == 1 else arithmetic.mul(input, beta))
+
+
+def _linear_composite(x: Any, weight: Any, bias: Any = None) -> Any:
+    out = matmul(x, movement.permute(weight, axes=(1, 0), called="t"))
+    return out if bias is None else arithmetic.add(out, bias)
+
+
+def _linear_dweight(g: Any, x: Any) -> Any:
+    """gᵀ x, with the leading dimensions of both taken as one."""
+    rows = movement.numel(g.shape[:-1])
+    return contraction.mm(
+        movement.permute(movement.reshape(g, shape=(rows, g.shape[-1])), axes=(1, 0)),
+        movement.reshape(x, shape=(rows, x.shape[-1])),
+    )
+
+
+@fused(
+    composite=_linear_composite,
+    node="AddmmBackward0",
+    dx=lambda g, weight: contraction.bmm(g, weight),
+    dweight=_linear_dweight,
+    dbias=lambda g: g,
+)
+def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    out = np.matmul(x, weight.T)
+    if bias is not None:
+        out += bias
+    return out
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b: (…, in) with W (out, in) and b (out,) gives (…, out).
+
+    Raises RuntimeError naming the shapes if the last size of the input is not that of the weight.
+    """
+    if weight.ndim != 2 or input.ndim == 0 or input.array.shape[-1] != weight.array.shape[1]:
+        raise RuntimeError(
+            f"linear: input is {tuple(input.array.shape)}, weight {tuple(weight.array.shape)} expects last size "
+            f"{weight.array.shape[-1]}: mat1 and mat2 shapes cannot be multiplied"
+        )
+    _same_type("linear", input, weight)
+    if input.ndim == 1:
+        row = movement.reshape(input, shape=(1, *input.array.shape))
+        return movement.reshape(linear(row, weight, bias), shape=(weight.array.shape[0],))
+    return _linear(input, weight, bias)

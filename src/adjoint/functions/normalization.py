@@ -1,0 +1,107 @@
+"""Normalisation to mean 0 and variance 1, over a layer's features or over a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.mode import Scope
+from adjoint.core.tensor import Tensor
+from adjoint.functions.dims import one_dim
+from adjoint.functions.pointwise import clamp
+from adjoint.functions.reduce import norm
+from adjoint.ops import arithmetic, movement, reduction, selection
+
+__all__ = ["batch_norm", "cosine_similarity", "layer_norm"]
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / √(var + eps) over the last dimensions, which are `normalized_shape`; then · weight + bias.
+
+    Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
+    """
+    shape = tuple(normalized_shape)
+    if tuple(input.array.shape[input.ndim - len(shape) :]) != shape or not shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
+            f"but got input of size{list(input.array.shape)}"
+        )
+    axes = tuple(range(input.ndim - len(shape), input.ndim))
+    out = _normalized(input, axes, eps)[0]
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def _normalized(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    """x normalised over `axes`, its mean and its (biased) variance."""
+    mean = reduction.mean(x, axes=axes, keepdims=True)
+    centred = x - mean
+    var = reduction.mean(centred * centred, axes=axes, keepdims=True)
+    return centred * arithmetic.rsqrt(var + eps), mean, var
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """(x - mean) / √(var + eps) for each channel (dimension 1), then · weight + bias.
+
+    Training takes the batch's statistics and moves the running ones towards them by `momentum`, in place; otherwise the
+    running ones are taken. Raises ValueError for a batch with one value per channel, RuntimeError if a tensor does not
+    have one element for each channel. Source: Ioffe & Szegedy, 2015.
+    """
+    shape = input.array.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"batch_norm: expected at least 2 dimensions, (N, C, ...), got {len(shape)}")
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, tensor in given.items():
+        if tensor is not None and tuple(tensor.array.shape) != (shape[1],):
+            raise RuntimeError(f"batch_norm: {name} should contain {shape[1]} elements not {tensor.numel()}")
+    axes = (0, *range(2, len(shape)))
+    per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
+
+    def spread(t: Any) -> Any:
+        return movement.reshape(t, shape=per_channel)
+
+    if training:
+        count = movement.numel(tuple(shape[a] for a in axes))
+        if count == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+        out, mean, var = _normalized(input, axes, eps)
+        if running_mean is not None and running_var is not None:
+            with Scope(recording=False):
+                _move(running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum)
+                unbiased = movement.reshape(var.detach(), shape=running_var.array.shape) * (count / (count - 1))
+                _move(running_var, unbiased, momentum)
+    elif running_mean is None or running_var is None:
+        missing = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
+    else:
+        out = arithmetic.sub(input, spread(running_mean)) * arithmetic.rsqrt(spread(running_var) + eps)
+    out = out if weight is None else out * spread(weight)
+    return out if bias is None else out + spread(bias)
+
+
+def _move(running: Any, batch: Any, momentum: Any) -> None:
+    batch = selection.cast(batch, dtype=running.array.dtype) if batch.array.dtype != running.array.dtype else batch
+    running.copy_(running * (1 - momentum) + batch * momentum)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x / max(‖x‖ₚ, eps) along `dim`."""
+    return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
+    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast."""
+    product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
+    return reduction.sum(product, axes=(one_dim(dim, product.ndim),), keepdims=False)

@@ -1,0 +1,300 @@
+"""Functions of single elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import promote
+from adjoint.core.tensor import Tensor
+from adjoint.functions.gather import nonzero
+from adjoint.functions.surface import in_place, public
+from adjoint.ops import arithmetic, bitwise, comparison, reduction, selection
+from adjoint.ops.arithmetic import (
+    abs,
+    ceil,
+    floor,
+    floor_divide,
+    fmod,
+    maximum,
+    minimum,
+    neg,
+    reciprocal,
+    relu,
+    remainder,
+    rsqrt,
+    sign,
+    sqrt,
+    square,
+    trunc,
+)  # fmt: skip
+from adjoint.ops.bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from adjoint.ops.comparison import (
+    eq,
+    ge,
+    gt,
+    isfinite,
+    isinf,
+    isnan,
+    le,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    ne,
+)  # fmt: skip
+from adjoint.ops.transcendental import (
+    acos,
+    asin,
+    atan,
+    atan2,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    sigmoid,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)  # fmt: skip
+
+__all__ = [
+    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "allclose", "arccos", "arcsin", "arctan", "arctan2", "asin",
+    "atan", "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp", "clip", "clone", "cos",
+    "cosh", "div", "divide", "eq", "equal", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge",
+    "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal",
+    "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill",
+    "maximum", "minimum", "mul", "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu",
+    "remainder", "round", "rsqrt", "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan",
+    "tanh", "true_divide", "trunc", "where",
+]  # fmt: skip
+
+_PLAIN: tuple[Any, ...] = (
+    abs, acos, asin, atan, atan2, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, ceil, cos, cosh, eq, erf, exp,
+    exp2, expm1, floor, floor_divide, fmod, ge, gt, le, log, log10, log1p, log2, logical_and, logical_not, logical_or,
+    logical_xor, lt, ne, neg, reciprocal, relu, remainder, rsqrt, sigmoid, sign, sin, sinh, sqrt, square, tan, tanh,
+    trunc,
+)  # fmt: skip
+for _f in _PLAIN:
+    public(inplace=True)(_f)
+for _f in (isfinite, isinf, isnan, maximum, minimum):
+    public()(_f)
+
+absolute, arccos, arcsin, arctan, arctan2, negative = abs, acos, asin, atan, atan2, neg
+greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
+for _name in (
+    "absolute", "arccos", "arcsin", "arctan", "arctan2", "negative", "greater", "greater_equal", "less", "less_equal",
+    "not_equal",
+):  # fmt: skip
+    setattr(Tensor, _name, globals()[_name])
+    setattr(Tensor, f"{_name}_", in_place(globals()[_name], f"{_name}_"))
+
+
+@public(inplace=True)
+def pow(input: Any, exponent: Any) -> Tensor:
+    """input to the power `exponent`. Raises RuntimeError for integers to negative integer powers."""
+    return arithmetic.pow(input, exponent)
+
+
+@public(inplace=True)
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number of so many decimals, halves to the even one."""
+    if decimals == 0:
+        return arithmetic.round(input)
+    scale = 10.0**decimals
+    return arithmetic.div(arithmetic.round(arithmetic.mul(input, scale)), scale)
+
+
+@public(inplace=True)
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input + alpha · other."""
+    return arithmetic.add(input, other if _is_one(alpha) else arithmetic.mul(other, alpha))
+
+
+@public("subtract", inplace=True)
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input - alpha · other."""
+    return arithmetic.sub(input, other if _is_one(alpha) else arithmetic.mul(other, alpha))
+
+
+def _is_one(alpha: Any) -> bool:
+    return not isinstance(alpha, Tensor) and alpha == 1
+
+
+@public()
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha · input."""
+    return sub(other, input, alpha=alpha)
+
+
+@public("multiply", inplace=True)
+def mul(input: Any, other: Any) -> Tensor:
+    """input · other."""
+    return arithmetic.mul(input, other)
+
+
+@public("divide", "true_divide", inplace=True)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError for other modes."""
+    if rounding_mode is None:
+        return arithmetic.div(input, other)
+    if rounding_mode == "floor":
+        return arithmetic.floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return _truncated_quotient(input, other)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
+
+
+def _truncated_quotient(x: Any, y: Any) -> Tensor:
+    if promote(getattr(v, "array", v) for v in (x, y)).kind == "f":
+        return arithmetic.trunc(arithmetic.div(x, y))
+    # integers: exact, so not by way of floats; the remainder of `fmod` has the sign of x
+    return arithmetic.floor_divide(arithmetic.sub(x, arithmetic.fmod(x, y)), y)
+
+
+subtract, multiply, divide, true_divide = sub, mul, div, div
+
+
+@public("clip", inplace=True)
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """`input` limited to [min, max]; NaN stays; where it was limited the gradient is 0.
+
+    Raises RuntimeError if both bounds are None.
+    """
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    out: Any = input
+    if min is not None:
+        out = _limited(out, min, comparison.lt)
+    if max is not None:
+        out = _limited(out, max, comparison.gt)
+    return out
+
+
+def _limited(x: Any, bound: Any, beyond: Any) -> Any:
+    """`bound` where x is beyond it, or where it is NaN."""
+    outside = beyond(x, bound)
+    if isinstance(bound, Tensor) and bound.array.dtype.kind == "f":
+        outside = comparison.logical_or(outside, comparison.isnan(bound))
+    return selection.where(outside, bound, x)
+
+
+clip = clamp
+
+
+@public(inplace=True)
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 · tensor2."""
+    scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
+    return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
+
+
+@public(inplace=True)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 / tensor2."""
+    scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
+    return arithmetic.add(input, arithmetic.div(scaled, tensor2))
+
+
+@public(inplace=True)
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight (end - input), computed from the nearer end."""
+    gap = arithmetic.sub(end, input)
+    if isinstance(weight, Tensor):
+        near = arithmetic.add(input, arithmetic.mul(gap, weight))
+        far = arithmetic.sub(end, arithmetic.mul(gap, arithmetic.sub(1.0, weight)))
+        return selection.where(comparison.lt(arithmetic.abs(weight), 0.5), near, far)
+    if -0.5 < weight < 0.5:
+        return arithmetic.add(input, arithmetic.mul(gap, weight))
+    return arithmetic.sub(end, arithmetic.mul(gap, 1.0 - weight))
+
+
+@public(inplace=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value` where `mask`, else `input`. Raises RuntimeError for a mask that is not bool, a value that is not 0-d."""
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if not isinstance(value, Tensor):
+        value = np.asarray(value).astype(input.array.dtype)
+    elif value.ndim:
+        raise RuntimeError(
+            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    elif value.array.dtype != input.array.dtype:
+        value = selection.cast(value, dtype=input.array.dtype)
+    return selection.where(mask, value, input)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """`input` where `condition`, else `other`; the branch not chosen gets a gradient of zero.
+
+    With the condition alone, the positions where it is true, one vector for each dimension. Raises RuntimeError for a
+    condition that is not bool.
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if condition.array.dtype.kind != "b":
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
+    return selection.where(condition, input, other)
+
+
+def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
+    """`self` where `condition`, else `other`."""
+    return where(condition, self, other)
+
+
+@public()
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy in memory of its own, through which gradients flow."""
+    return selection.copy(input)
+
+
+@public()
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity."""
+    near = comparison.le(
+        arithmetic.abs(arithmetic.sub(input, other)), arithmetic.add(arithmetic.mul(arithmetic.abs(other), rtol), atol)
+    )
+    same = comparison.logical_or(comparison.eq(input, other), comparison.logical_and(near, comparison.isfinite(other)))
+    if equal_nan:
+        same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(input), comparison.isnan(other)))
+    return same
+
+
+@public()
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """True if `isclose` holds everywhere."""
+    return _everywhere(isclose(input, other, rtol, atol, equal_nan))
+
+
+@public()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """True if both have the same shape and elements."""
+    if input.array.shape != other.array.shape:
+        return False
+    return _everywhere(eq(input, other))
+
+
+def _everywhere(truths: Any) -> bool:
+    return bool(reduction.all(truths, axes=tuple(range(truths.ndim)), keepdims=False))
+
+
+_IN_PLACE_OPERATORS = {
+    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
+    "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow, "and": bitwise.bitwise_and,
+    "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor,
+}  # fmt: skip
+for _name, _f in _IN_PLACE_OPERATORS.items():
+    setattr(Tensor, f"__i{_name}__", in_place(_f, f"{_name}_"))
+setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake

@@ -1,0 +1,181 @@
+"""Pooling: one number for each window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.families import primitive
+from adjoint.core.spec import Spec
+from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.dims import per_dimension
+from adjoint.ops import indexing, movement, reduction
+from adjoint.ops.windows import positions, windows
+
+__all__ = ["avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"]
+
+Sizes = tuple[int, ...]
+
+
+class Geometry(NamedTuple):
+    """Where windows stand, for each pooled dimension. `extra` elements behind the padding complete the last window."""
+
+    size: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+    extra: Sizes
+
+
+def _geometry(
+    name: str, rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Geometry:
+    """The settings in one form. Raises RuntimeError if they do not fit each other or the input."""
+    shape = tuple(input.array.shape)
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor for input, got {len(shape)}D of shape "
+            f"{shape}"
+        )
+    size = per_dimension(kernel_size, rank, "kernel_size")
+    steps = size if stride is None or stride == [] else per_dimension(stride, rank, "stride")
+    frame, gaps = per_dimension(padding, rank, "padding"), per_dimension(dilation, rank, "dilation")
+    for what, values in (("kernel_size", size), ("stride", steps), ("dilation", gaps)):
+        if any(v < 1 for v in values):
+            raise RuntimeError(f"{name}: {what} must be greater than zero, but got {what}={values}")
+    reach = tuple(d * (k - 1) + 1 for k, d in zip(size, gaps, strict=True))
+    if any(p < 0 or 2 * p > r for p, r in zip(frame, reach, strict=True)):
+        raise RuntimeError(
+            f"{name}: pad should be at most half of effective kernel size, but got pad={frame}, kernel_size={size} and "
+            f"dilation={gaps}"
+        )
+    extra, places = [], []
+    for n, r, s, p in zip(shape[-rank:], reach, steps, frame, strict=True):
+        free = n + 2 * p - r
+        count = free // s + 1
+        # The window that ceil_mode adds must start within the input or the padding in front.
+        if ceil_mode and free % s and count * s < n + p:
+            count += 1
+        places.append(count)
+        extra.append(max(0, (count - 1) * s + r - n - 2 * p))
+    if any(count < 1 for count in places):
+        sizes = (shape[-rank:], [max(n, 0) for n in places])
+        given, found = ("x".join(map(str, (shape[-rank - 1], *size))) for size in sizes)
+        raise RuntimeError(
+            f"{name}: Given input size: ({given}). Calculated output size: ({found}). Output size is too small"
+        )
+    return Geometry(size, steps, frame, gaps, tuple(extra))
+
+
+def _winners_spec(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Spec:
+    rank = len(size)
+    framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
+    return Spec((*x.shape[:-rank], *map(positions, framed, size, stride, dilation)), np.dtype(np.int64))
+
+
+@primitive(spec=_winners_spec)
+def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest."""
+    rank = len(size)
+    lead = x.ndim - rank
+    framed = x
+    if any(padding) or any(extra):
+        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        widths = ((0, 0),) * lead + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
+        framed = np.pad(x, widths, constant_values=lowest)
+    seen = windows.op.evaluate(framed, size=size, stride=stride, dilation=dilation)  # type: ignore[attr-defined]
+    places = seen.shape[lead : lead + rank]
+    taps = np.unravel_index(np.argmax(seen.reshape(*seen.shape[:-rank], math.prod(size)), axis=-1), size)
+    grid = [np.arange(n) * s - p for n, s, p in zip(places, stride, padding, strict=True)]
+    starts = np.meshgrid(*grid, indexing="ij")
+    at = [start + tap * d for start, tap, d in zip(starts, taps, dilation, strict=True)]
+    if framed is not x:
+        # Of elements as low as the frame the first inside the input wins, not the frame.
+        sizes = x.shape[lead:]
+        outside = np.logical_or.reduce([(a < 0) | (a >= n) for a, n in zip(at, sizes, strict=True)])
+        within = zip(starts, dilation, sizes, strict=True)
+        first = [np.minimum(s - np.minimum(s, 0) // d * d, n - 1) for s, d, n in within]
+        at = [np.where(outside, f, a) for f, a in zip(first, at, strict=True)]
+    return np.ravel_multi_index(tuple(at), x.shape[lead:])
+
+
+def _max_pool(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    return_indices: bool,
+) -> Any:  # fmt: skip
+    geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    winners = window_argmax(input.detach(), **geometry._asdict())
+    lead = input.array.shape[: input.ndim - rank]
+    flat = movement.reshape(input, shape=(*lead, movement.numel(input.array.shape[-rank:])))
+    chosen = movement.reshape(winners, shape=(*lead, movement.numel(winners.array.shape[-rank:])))
+    out = movement.reshape(indexing.gather(flat, chosen, axis=len(lead)), shape=winners.array.shape)
+    return (out, winners) if return_indices else out
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, L); of equal ones the first takes the gradient.
+
+    `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, H, W); of equal ones the first takes the gradient.
+
+    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _avg_pool(rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool) -> Tensor:
+    name = f"avg_pool{rank}d"
+    if input.array.dtype.kind != "f":
+        raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
+    geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    lead = input.ndim - rank
+    widths = ((0, 0),) * lead + tuple((p, p + e) for p, e in zip(geometry.padding, geometry.extra, strict=True))
+    x = movement.pad(input, widths=widths) if any(map(any, widths)) else input
+    seen = windows(x, size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
+    taps = tuple(range(seen.ndim - rank, seen.ndim))
+    if not any(geometry.extra):
+        return reduction.mean(seen, axes=taps, keepdims=False)
+    counts = _counts(geometry, input.array.shape[lead:], seen.array.shape[lead : lead + rank])
+    return reduction.sum(seen, axes=taps, keepdims=False) / constant(counts.astype(input.array.dtype))
+
+
+def _counts(geometry: Geometry, lengths: Sizes, places: Sizes) -> Any:
+    """How many elements of the input and its padding each window covers."""
+    covered = [
+        np.minimum(np.arange(count) * s + k, n + 2 * p) - np.arange(count) * s
+        for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True)
+    ]
+    return math.prod(np.meshgrid(*covered, indexing="ij"))
+
+
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False
+) -> Tensor:
+    """The mean of each window of (N, C, L), the zeros of the padding included.
+
+    `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode)
+
+
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False
+) -> Tensor:
+    """The mean of each window of (N, C, H, W), the zeros of the padding included.
+
+    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode)

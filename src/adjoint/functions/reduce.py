@@ -1,0 +1,294 @@
+"""Sums, means, extremes and truths over dimensions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.dtype import default, numpy_dtype
+from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.dims import Dims, all_dims, one_dim
+from adjoint.functions.surface import public
+from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection, transcendental
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
+    "min", "norm", "prod", "sort", "std", "sum", "topk", "var",
+]  # fmt: skip
+
+
+class Extreme(NamedTuple):
+    """What `max(dim)`, `min(dim)`, `sort` and `topk` return."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _summable(input: Tensor, dtype: Any) -> Tensor:
+    """`input` in the type of its sum: `dtype`, or int64 for integers and truths."""
+    kind = input.array.dtype
+    target = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if kind.kind in "iub" else kind)
+    return input if target == kind else selection.cast(input, dtype=target)
+
+
+@public()
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Σ over `dim`, or over all dimensions; integers sum in int64."""
+    x = _summable(input, dtype)
+    return reduction.sum(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+
+
+@public()
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean over `dim`, or over all dimensions. Raises RuntimeError for integers."""
+    x = input if dtype is None else selection.cast(input, dtype=numpy_dtype(dtype))
+    if x.array.dtype.kind not in "fc":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype}"
+        )
+    return reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+
+
+@public()
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Π over `dim`, or over all dimensions."""
+    x = _summable(input, dtype)
+    return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+
+
+@public()
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """Largest elements over `dim`; ties share the gradient equally."""
+    _check_not_empty("amax", input, dim, RuntimeError)
+    return reduction.max(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+@public()
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """Smallest elements over `dim`; ties share the gradient equally."""
+    _check_not_empty("amin", input, dim, RuntimeError)
+    return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+def _check_not_empty(name: str, input: Tensor, dim: Dims, error: type[Exception]) -> None:
+    """Raise `error` where nothing is left to reduce, IndexError where a named dimension is empty."""
+    shape = input.array.shape
+    if 0 not in shape:
+        return
+    if dim is None or dim == ():
+        raise error(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+    for d in all_dims(dim, len(shape)):
+        if not shape[d]:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+@public()
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with `dim` the pair (values, indices), where one winner takes the gradient of a tie; with a
+    tensor the larger of both, element by element.
+    """
+    return _extreme("max", input, dim, keepdim, reduction.max, reduction.argmax, arithmetic.maximum)
+
+
+@public()
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with `dim` the pair (values, indices), where one winner takes the gradient of a tie; with a
+    tensor the smaller of both, element by element.
+    """
+    return _extreme("min", input, dim, keepdim, reduction.min, reduction.argmin, arithmetic.minimum)
+
+
+def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where_is: Any, of_two: Any) -> Any:
+    if isinstance(dim, Tensor):
+        return of_two(x, dim)
+    _check_not_empty(name, x, dim, RuntimeError)
+    if dim is None:
+        return over_all(x, axes=all_dims(None, x.ndim), keepdims=False)
+    axis = one_dim(dim, x.ndim)
+    if x.ndim == 0:
+        return _itself(x)
+    indices = where_is(x.detach(), axis=axis, keepdims=True)
+    return _picked(x, indices, axis, keepdim)
+
+
+def _itself(x: Tensor) -> Extreme:
+    """A 0-d tensor is its own extreme, at 0."""
+    return Extreme(selection.copy(x), constant(np.zeros((), np.int64)))
+
+
+def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool) -> Extreme:
+    values = indexing.gather(x, indices, axis=axis)
+    if not keepdim:
+        shape = values.array.shape[:axis] + values.array.shape[axis + 1 :]
+        values, indices = (movement.reshape(t, shape=shape) for t in (values, indices))
+    return Extreme(values, indices)
+
+
+@public()
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first largest element along `dim`, or of the flattened tensor."""
+    return _arg(input, dim, keepdim, reduction.argmax)
+
+
+@public()
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first smallest element along `dim`, or of the flattened tensor."""
+    return _arg(input, dim, keepdim, reduction.argmin)
+
+
+def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor:
+    x = input.detach()
+    name = where_is.op.name
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"{name}(): does not support bool input")
+    _check_not_empty(name, x, dim, IndexError)
+    if dim is not None and x.ndim:
+        return where_is(x, axis=one_dim(dim, x.ndim), keepdims=keepdim)
+    if dim is not None:
+        one_dim(dim, 0)
+    flat = where_is(movement.reshape(x, shape=(x.numel(),)), axis=0, keepdims=False)
+    return movement.reshape(flat, shape=(1,) * x.ndim) if keepdim else flat
+
+
+@public()
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """True if an element over `dim` is not zero."""
+    return reduction.any(input.detach(), axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+@public()
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """True if no element over `dim` is zero."""
+    return reduction.all(input.detach(), axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+@public()
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements over `dim` are not zero."""
+    return sum(comparison.ne(input.detach(), 0), dim)
+
+
+@public()
+def var(
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Σ(x - mean)² / max(0, n - correction) over `dim`; the correction is 1 unless given or `unbiased=False`.
+
+    Raises RuntimeError for integers.
+    """
+    if input.array.dtype.kind not in "fc":
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    if isinstance(dim, bool):  # var(input, unbiased)
+        unbiased, dim = dim, None
+    axes = all_dims(dim, input.ndim)
+    count = movement.numel(tuple(input.array.shape[a] for a in axes))
+    freedom = count - (correction if correction is not None else int(unbiased))
+    centred = arithmetic.sub(input, reduction.mean(input, axes=axes, keepdims=True))
+    total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdim)
+    return arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
+
+
+@public()
+def std(
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """√var; at 0 its gradient is taken as 0."""
+    return _root(var(input, dim, unbiased, keepdim, correction=correction))
+
+
+def _root(x: Any) -> Tensor:
+    """√x, with the gradient 0 where x = 0."""
+    zero = comparison.eq(x, 0.0)
+    return selection.where(zero, 0.0, arithmetic.sqrt(selection.where(zero, 1.0, x)))
+
+
+@public()
+def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro" is p = 2; ±inf the extreme magnitude; 0 counts. At 0 the gradient is 0.
+
+    Raises RuntimeError for integers.
+    """
+    x = input if dtype is None else selection.cast(input, dtype=numpy_dtype(dtype))
+    if x.array.dtype.kind != "f":
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    axes = all_dims(dim, x.ndim)
+    power = 2.0 if p in ("fro", None) else float(p)
+
+    def total(terms: Any) -> Any:
+        return reduction.sum(terms, axes=axes, keepdims=keepdim)
+
+    if power == 2:
+        return _root(total(arithmetic.square(x)))
+    if power == 0:
+        return total(selection.cast(comparison.ne(x, 0), dtype=x.array.dtype))
+    size = arithmetic.abs(x)
+    if power == 1:
+        return total(size)
+    if math.isinf(power):
+        extreme = reduction.max if power > 0 else reduction.min
+        return extreme(size, axes=axes, keepdims=keepdim)
+    summed = total(arithmetic.pow(size, power))
+    zero = comparison.eq(summed, 0.0)
+    return selection.where(zero, 0.0, arithmetic.pow(selection.where(zero, 1.0, summed), 1.0 / power))
+
+
+@public()
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """ln Σ eˣ over `dim`, shifted by the largest element so that nothing overflows."""
+    x = input if input.array.dtype.kind == "f" else selection.cast(input, dtype=default.floating.numpy)
+    axes = all_dims(dim, x.ndim)
+    if not x.numel():
+        return transcendental.log(reduction.sum(transcendental.exp(x), axes=axes, keepdims=keepdim))
+    top = reduction.max(x.detach(), axes=axes, keepdims=True)
+    shift = selection.where(comparison.isfinite(top), top, 0.0)
+    total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
+    if not keepdim:
+        shift = movement.reshape(shift, shape=total.array.shape)
+    return arithmetic.add(transcendental.log(total), shift)
+
+
+@public()
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running sum along `dim`."""
+    x = _summable(input, dtype)
+    return reduction.cumsum(x, axis=one_dim(dim, x.ndim)) if x.ndim else selection.copy(x)
+
+
+@public()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """Indices that sort `input` along `dim`; equal elements keep their order."""
+    if not input.ndim:
+        return _itself(input).indices
+    return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
+
+
+@public()
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
+    """`input` sorted along `dim`, and the indices that sort it."""
+    if input.ndim == 0:
+        return _itself(input)
+    return _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True)
+
+
+@public()
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
+    """The k largest (or smallest) elements along `dim` in order, and their indices.
+
+    Raises RuntimeError if k is too large.
+    """
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
+    if not input.ndim:
+        return _itself(input)
+    order = indexing.argsort(input.detach(), axis=axis, descending=largest)
+    bounds = tuple((0, k if d == axis else n, 1) for d, n in enumerate(input.array.shape))
+    return _picked(input, movement.slice(order, bounds=bounds), axis, True)
+

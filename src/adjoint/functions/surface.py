@@ -1,0 +1,76 @@
+"""Publishing a function: as a function, as a Tensor method, as an in-place method, under both standards' keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from adjoint.core.node import tick
+from adjoint.core.parameters import parameters_of
+from adjoint.core.tensor import Tensor
+from adjoint.functions.dims import sizes
+from adjoint.ops.inplace import write
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def public(
+    *names: str, inplace: bool = False, method: bool = True, listed: bool = False
+) -> Callable[[Function], Function]:
+    """Publish a function of tensors under its own and further `names` as Tensor methods.
+
+    Where it has a `dim` or `keepdim`, the array API's `axis` and `keepdims` are taken as well. `inplace` derives the
+    method with the trailing underscore. `listed`: the second parameter is a tuple of integers, which callers may also
+    give one by one.
+    """
+
+    def publish(function: Function) -> Function:
+        parameters = parameters_of(function).positional
+        call: Any = _with_both_names(function) if "dim" in parameters else function
+        if listed:
+            call = _with_integers_one_by_one(function, list(parameters)[1])
+        for name in (function.__name__, *names):
+            if method:
+                setattr(Tensor, name, call)
+            if inplace:
+                setattr(Tensor, f"{name}_", in_place(call, f"{name}_"))
+        published: Function = call
+        return published
+
+    return publish
+
+
+def _with_both_names(function: Any) -> Any:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for theirs, ours in ARRAY_API_NAMES.items():
+                if theirs in kwargs:
+                    kwargs[ours] = kwargs.pop(theirs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _with_integers_one_by_one(function: Any, last: str) -> Any:
+    @wraps(function)
+    def call(input: Any, *given: Any, **named: Any) -> Any:
+        if last in named:
+            given = (*given, named.pop(last))
+        return function(input, sizes(given), **named)
+
+    return call
+
+
+def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`function` as a method that writes its result into its first argument and returns that."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        start = tick()
+        return write(self, function(self, *args, **kwargs), name, start)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"In-place {name.removesuffix('_')}."
+    return call

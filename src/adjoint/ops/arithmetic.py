@@ -1,0 +1,189 @@
+"""Sums, products, powers and roundings, element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import binary, unary
+from adjoint.ops.selection import where
+
+
+@binary(scalar="add", dx=lambda g: g, dy=lambda g: g)
+def add(x: Any, y: Any) -> Any:
+    """x + y."""
+    return np.add(x, y)
+
+
+@binary(scalar="sub", dx=lambda g: g, dy=lambda g: -g)
+def sub(x: Any, y: Any) -> Any:
+    """x - y."""
+    return np.subtract(x, y)
+
+
+@binary(scalar="mul", dx=lambda g, y: g * y, dy=lambda g, x: g * x)
+def mul(x: Any, y: Any) -> Any:
+    """x y."""
+    return np.multiply(x, y)
+
+
+@binary(promotion="float", scalar="div", dx=lambda g, y: g / y, dy=lambda g, y, out: -(g * out) / y)
+def div(x: Any, y: Any) -> Any:
+    """x / y; integers become floats."""
+    return np.divide(x, y)
+
+
+def _check_divisor(name: str, y: Any) -> None:
+    if y.dtype.kind in "iub" and not np.all(y):
+        raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
+
+
+@binary(scalar="floor_divide", dx=lambda g: g * 0.0, dy=lambda g: g * 0.0)
+def floor_divide(x: Any, y: Any) -> Any:
+    """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
+    out = np.floor_divide(x, y)
+    if out.dtype.kind != "f":
+        _check_divisor("floor_divide", y)
+    return out
+
+
+@binary(scalar="remainder", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
+def remainder(x: Any, y: Any) -> Any:
+    """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
+    out = np.remainder(x, y)
+    if out.dtype.kind != "f":
+        _check_divisor("remainder", y)
+    return out
+
+
+@binary(dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
+def fmod(x: Any, y: Any) -> Any:
+    """x - y trunc(x / y): the sign is that of x. Raises RuntimeError for an integer divided by zero."""
+    out = np.fmod(x, y)
+    if out.dtype.kind != "f":
+        _check_divisor("fmod", y)
+    return out
+
+
+@binary(
+    scalar="maximum",
+    dx=lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
+    dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
+)
+def maximum(x: Any, y: Any) -> Any:
+    """The larger of x and y; NaN if either is. At a tie each gets half of the gradient."""
+    return np.maximum(x, y)
+
+
+@binary(
+    scalar="minimum",
+    dx=lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
+    dy=lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g)),
+)
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller of x and y; NaN if either is. At a tie each gets half of the gradient."""
+    return np.minimum(x, y)
+
+
+def _pow_dx(g: Any, x: Any, y: Any) -> Any:
+    """y xʸ⁻¹, and 0 for y = 0 even where x = 0."""
+    if isinstance(y, (int, float)):
+        return g * 0.0 if y == 0 else g * (y * pow(x, y - 1))
+    return where(y == 0, 0.0, g * (y * pow(x, y - 1)))
+
+
+def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
+    """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
+    from adjoint.ops.comparison import logical_and
+    from adjoint.ops.transcendental import log
+
+    if isinstance(x, (int, float)):
+        if x == 0:
+            return where(y >= 0, 0.0, g * (out * -math.inf))
+        return g * (out * (math.log(x) if x > 0 else math.nan))
+    zero = logical_and(x == 0, y >= 0)
+    return where(zero, 0.0, g * (out * log(where(zero, 1.0, x))))
+
+
+@binary(scalar="pow", dx=_pow_dx, dy=_pow_dy)
+def pow(x: Any, y: Any) -> Any:
+    """x to the power y."""
+    if type(y) in (int, float) and y == 2:
+        return np.square(x)
+    if type(x) is np.ndarray and x.dtype.kind in "iu" and np.any(np.less(y, 0)):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return np.power(x, y)
+
+
+@unary(scalar="neg", dx=lambda g: -g)
+def neg(x: Any) -> Any:
+    """-x."""
+    return np.negative(x)
+
+
+@unary(scalar="abs", dx=lambda g, x: g * sign(x))
+def abs(x: Any) -> Any:
+    """|x|; its slope at 0 is taken as 0."""
+    return np.absolute(x)
+
+
+@unary(scalar="sign", dx=lambda g: g * 0.0)
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; NaN stays."""
+    return np.sign(x)
+
+
+@unary(scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
+def square(x: Any) -> Any:
+    """x²."""
+    return np.square(x)
+
+
+@unary(promotion="float", scalar="reciprocal", dx=lambda g, out: -(g * (out * out)))
+def reciprocal(x: Any) -> Any:
+    """1 / x."""
+    return np.reciprocal(x)
+
+
+@unary(promotion="float", scalar="sqrt", dx=lambda g, out: g / (out * 2.0))
+def sqrt(x: Any) -> Any:
+    """√x; the slope at 0 is infinite."""
+    return np.sqrt(x)
+
+
+@unary(promotion="float", scalar="rsqrt", dx=lambda g, out: g * (out * out * out * -0.5))
+def rsqrt(x: Any) -> Any:
+    """1 / √x."""
+    return np.reciprocal(np.sqrt(x))
+
+
+@unary(scalar="floor", dx=lambda g: g * 0.0)
+def floor(x: Any) -> Any:
+    """The largest integer not above x."""
+    return np.floor(x)
+
+
+@unary(scalar="ceil", dx=lambda g: g * 0.0)
+def ceil(x: Any) -> Any:
+    """The smallest integer not below x."""
+    return np.ceil(x)
+
+
+@unary(scalar="trunc", dx=lambda g: g * 0.0)
+def trunc(x: Any) -> Any:
+    """x without its fraction."""
+    return np.trunc(x)
+
+
+@unary(scalar="round", dx=lambda g: g * 0.0)
+def round(x: Any) -> Any:
+    """The nearest integer, halves to the even one."""
+    return np.round(x)
+
+
+@unary(scalar=lambda b, x: b.select(b.lt(x, 0), 0, x), dx=lambda g, out: where(out > 0, g, 0.0))
+def relu(x: Any) -> Any:
+    """max(x, 0); NaN stays; the slope at 0 is 0."""
+    return np.maximum(x, 0)

@@ -1,0 +1,22 @@
+"""Tensors out of nothing: as ops, so that a compiled step makes them anew on each run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import primitive
+from adjoint.core.spec import Spec
+
+
+@primitive(family="full", spec=lambda *, shape, value, dtype: Spec(shape, dtype))
+def full(*, shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    """`shape` filled with `value`."""
+    return np.full(shape, value, dtype)
+
+
+@primitive(family="iota", spec=lambda *, count, start, step, dtype: Spec((count,), dtype))
+def iota(*, count: int, start: Any, step: Any, dtype: Any) -> Any:
+    """start, start + step, …: `count` numbers."""
+    return (start + np.arange(count) * step).astype(dtype)

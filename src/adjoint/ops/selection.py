@@ -1,0 +1,70 @@
+"""Choosing between values, and changing their type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import promote
+from adjoint.core.families import primitive
+from adjoint.core.op import apply
+from adjoint.core.spec import Spec, broadcast_shapes
+
+
+def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
+    return Spec(broadcast_shapes(condition.shape, x.shape, y.shape), promote((x, y)))
+
+
+@primitive(
+    family="elementwise",
+    spec=_where_spec,
+    scalar=lambda b, condition, x, y: b.select(b.ne(condition, 0), x, y),
+    dx=lambda g, condition: where(condition, g, 0.0),
+    dy=lambda g, condition: where(condition, 0.0, g),
+)
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where `condition`, else y. All broadcast; the branch not chosen gets a gradient of zero.
+
+    Source: `torch.where`; the result has the common type of x and y.
+    """
+    arrays = [getattr(v, "array", v) for v in (x, y)]
+    target = promote(arrays)
+    x, y = (
+        v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
+        for v, a in zip((x, y), arrays, strict=True)
+    )
+    return apply(_where.op, (condition, x, y), {})  # type: ignore[attr-defined]
+
+
+def _brought(value: Any, array: Any, target: Any) -> Any:
+    """`value` in type `target`: a number becomes a 0-d array, a tensor is cast."""
+    return cast(value, dtype=target) if hasattr(array, "dtype") else np.asarray(value, dtype=target)
+
+
+@primitive(
+    family="elementwise",
+    spec=lambda x, *, dtype: Spec(x.shape, dtype),
+    scalar="cast",
+    node="ToCopyBackward0",
+    dx=lambda g: g,
+)
+def cast(x: Any, *, dtype: Any) -> Any:
+    """x with elements of another type; the gradient takes the type of x again."""
+    return np.asarray(x).astype(dtype)
+
+
+@primitive(
+    family="elementwise",
+    spec=lambda x: Spec(x.shape, x.dtype),
+    scalar=lambda b, x: x,
+    node="CloneBackward0",
+    dx=lambda g: g,
+)
+def copy(x: Any) -> Any:
+    """x in memory of its own."""
+    return x.copy()

@@ -1,0 +1,112 @@
+"""The surface: functions are methods, in-place twins exist, signatures are PyTorch's, `__all__` is what is public."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.functions.surface import in_place, public
+
+MODULES = ["creation", "einsum", "gather", "joining", "linear", "pointwise", "random", "reduce", "shape"]
+NAMES = [(m, name) for m in MODULES for name in importlib.import_module(f"adjoint.functions.{m}").__all__]
+
+# (function, PyTorch's documented parameters with their defaults)
+SIGNATURES: dict[str, str] = {
+    "add": "input, other, *, alpha=1", "sub": "input, other, *, alpha=1", "mul": "input, other",
+    "pow": "input, exponent", "div": "input, other, *, rounding_mode=None", "clamp": "input, min=None, max=None",
+    "where": "condition, input, other", "addcmul": "input, tensor1, tensor2, *, value=1",
+    "addcdiv": "input, tensor1, tensor2, *, value=1", "lerp": "input, end, weight",
+    "isclose": "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
+    "allclose": "input, other, rtol=1e-05, atol=1e-08, equal_nan=False", "equal": "input, other",
+    "round": "input, *, decimals=0", "sum": "input, dim=None, keepdim=False, *, dtype=None",
+    "mean": "input, dim=None, keepdim=False, *, dtype=None", "prod": "input, dim=None, keepdim=False, *, dtype=None",
+    "amax": "input, dim=(), keepdim=False", "amin": "input, dim=(), keepdim=False",
+    "argmax": "input, dim=None, keepdim=False", "argmin": "input, dim=None, keepdim=False",
+    "cumsum": "input, dim, *, dtype=None", "logsumexp": "input, dim, keepdim=False",
+    "argsort": "input, dim=-1, descending=False, *, stable=False",
+    "sort": "input, dim=-1, descending=False, *, stable=False", "topk": "input, k, dim=-1, largest=True, sorted=True",
+    "count_nonzero": "input, dim=None", "norm": "input, p='fro', dim=None, keepdim=False, *, dtype=None",
+    "reshape": "input, shape", "permute": "input, dims", "transpose": "input, dim0, dim1",
+    "flatten": "input, start_dim=0, end_dim=-1", "unflatten": "input, dim, sizes", "squeeze": "input, dim=None",
+    "unsqueeze": "input, dim", "movedim": "input, source, destination", "flip": "input, dims",
+    "narrow": "input, dim, start, length", "broadcast_to": "input, shape", "t": "input", "cat": "tensors, dim=0",
+    "stack": "tensors, dim=0", "hstack": "tensors", "vstack": "tensors",
+    "split": "tensor, split_size_or_sections, dim=0", "chunk": "input, chunks, dim=0", "unbind": "input, dim=0",
+    "tile": "input, dims", "repeat_interleave": "input, repeats, dim=None",
+    "gather": "input, dim, index, *, sparse_grad=False", "scatter_add": "input, dim, index, src",
+    "index_select": "input, dim, index", "masked_select": "input, mask", "take_along_dim": "input, indices, dim=None",
+    "nonzero": "input, *, as_tuple=False", "tril": "input, diagonal=0", "triu": "input, diagonal=0",
+    "matmul": "input, other", "mm": "input, mat2", "bmm": "input, mat2", "mv": "input, vec", "dot": "input, tensor",
+    "outer": "input, vec2", "addmm": "input, mat1, mat2, *, beta=1, alpha=1", "einsum": "equation, *operands",
+    "masked_fill": "input, mask, value",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_public_names_are_at_the_top(module: str, name: str) -> None:
+    assert getattr(ad, name) is getattr(importlib.import_module(f"adjoint.functions.{module}"), name)
+    assert name == "default_generator" or getattr(ad, name).__doc__
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signature(name: str) -> None:
+    expected = inspect.signature(eval(f"lambda {SIGNATURES[name]}: 0")).parameters
+    got = inspect.signature(getattr(ad, name)).parameters
+    for parameter, wanted in expected.items():
+        assert parameter in got, f"{name} has no parameter {parameter}: {list(got)}"
+        if name != "where":  # its second and third may be left out together
+            assert got[parameter].default == wanted.default
+    assert list(got)[: len(expected)] == list(expected)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in SIGNATURES if n not in ("where", "cat", "stack", "hstack", "vstack", "einsum", "tril")],
+)
+def test_functions_are_methods(name: str) -> None:
+    assert getattr(ad.Tensor, name) is getattr(ad, name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "abs", "add", "addcdiv", "addcmul", "bitwise_and", "ceil", "clamp", "clip", "cos", "div", "divide", "eq", "erf",
+        "exp", "floor", "floor_divide", "fmod", "ge", "gt", "le", "lerp", "log", "log1p", "logical_and", "logical_not",
+        "lt", "masked_fill", "mul", "multiply", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
+        "scatter_add", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "subtract", "tan", "tanh", "tril", "triu",
+        "trunc",
+    ],
+)  # fmt: skip
+def test_in_place_twins(name: str) -> None:
+    twin = getattr(ad.Tensor, f"{name}_")
+    assert twin.__name__ == f"{name}_"
+    assert twin.__doc__ == f"In-place {name}."
+
+
+def test_keywords_of_the_array_api() -> None:
+    seen: dict[str, Any] = {}
+
+    def probe(input: Any, dim: int = 0, keepdim: bool = False) -> None:
+        seen.update(dim=dim, keepdim=keepdim)
+
+    public(method=False)(probe)(1, axis=2, keepdims=True)
+    assert seen == {"dim": 2, "keepdim": True}
+
+
+def test_integers_one_by_one() -> None:
+    given = public(method=False, listed=True)(lambda input, shape: shape)
+    forms = [given(0, 1, 2), given(0, (1, 2)), given(0, [1, 2]), given(0, shape=(1, 2)), given(input=0, shape=[1, 2])]
+    assert forms == [(1, 2)] * 5
+    assert given(0) == given(0, ()) == ()
+    assert given(0, ad.Size([3])) == given(0, ad.tensor(3)) == (3,)
+
+
+def test_in_place_writes_and_returns_the_tensor() -> None:
+    double = in_place(lambda x: x * 2, "double_")
+    x = ad.ones(2)
+    assert double(x) is x
+    assert x.tolist() == [2.0, 2.0]

@@ -1,0 +1,155 @@
+"""dev.py and requirements.lock: the tasks, when `.venv` is taken for whole, and a lock that names no place."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module dev.py at work in a folder of the test's, where it installs nothing."""
+    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in ("ROOT", "LOCK", "VENV"):
+        monkeypatch.setattr(module, name, tmp_path / getattr(module, name).relative_to(ROOT))
+    monkeypatch.setattr(module, "call", lambda *arguments, seconds=None: None)
+    module.LOCK.write_text(LOCK)
+    (tmp_path / "src").mkdir()
+    return module
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Call dev.py as on a bare machine: without any environment, from elsewhere."""
+    command = [sys.executable, str(ROOT / "dev.py"), *arguments]
+    return subprocess.run(command, env={}, cwd="/", capture_output=True, text=True, check=False)
+
+
+def test_without_a_task_all_are_listed() -> None:
+    done = call()
+    assert done.returncode == 0
+    tasks = [line.split()[0] for line in done.stdout.splitlines()[2:]]
+    assert tasks == ["demo", "test", "lint", "types", "bench", "lock"]
+
+
+def test_unknown_task_is_refused() -> None:
+    done = call("tets")
+    assert done.returncode == 2
+    assert "there is no task 'tets'" in done.stderr
+
+
+def test_unknown_benchmark_is_refused() -> None:
+    done = call("bench", "nothing")
+    assert done.returncode == 2
+    assert "bench takes one of" in done.stderr
+
+
+def test_environment_made_is_ready_and_finds_the_source(dev: ModuleType) -> None:
+    assert not dev.is_ready()
+    dev.make()
+    assert dev.is_ready()
+    program = "import sys; print(*sys.path, sep='\\n')"
+    done = subprocess.run([dev.interpreter(), "-c", program], capture_output=True, text=True, check=True)
+    assert str(dev.ROOT / "src") in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("what", ["lock", "python", "place", "interpreter", "marker"])
+def test_environment_is_stale_after_a_change_of(what: str, dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev.make()
+    assert dev.is_ready()
+    match what:
+        case "lock":
+            dev.LOCK.write_text(LOCK + "# changed\n")
+        case "python":
+            monkeypatch.setattr(dev.importlib.machinery, "EXTENSION_SUFFIXES", [".cpython-399-other.so"])
+        case "place":
+            moved = dev.VENV.with_name("moved")
+            dev.VENV.rename(moved)
+            monkeypatch.setattr(dev, "VENV", moved)
+        case "interpreter":
+            dev.interpreter().unlink()
+        case "marker":
+            dev.marker().write_text("")
+    assert not dev.is_ready()
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), subprocess.CalledProcessError(1, ["pip"])])
+def test_environment_half_made_is_made_anew(
+    interruption: BaseException, dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev.make()
+    rest = dev.VENV / "rest"
+    rest.touch()
+
+    def interrupt(*arguments: str, seconds: float | None = None) -> None:
+        raise interruption
+
+    with monkeypatch.context() as during:
+        during.setattr(dev, "call", interrupt)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            dev.make()
+    assert not dev.is_ready()
+    assert not rest.exists()
+    dev.make()
+    assert dev.is_ready()
+
+
+def test_oracle_that_cannot_be_had_is_only_told(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*arguments: str, seconds: float | None = None) -> None:
+        raise subprocess.CalledProcessError(1, ["pip"])
+
+    dev.make()
+    monkeypatch.setattr(dev, "call", refuse)
+    dev.add_oracle()
+    assert not dev.has_oracle()
+    assert "is not to be had here" in capsys.readouterr().err
+
+
+def test_lock_holds_names_versions_and_hashes_only(dev: ModuleType) -> None:
+    assert dev.names_a_place(LOCK) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://index.example/simple",
+        "--find-links wheels",
+        "pkg @ https://files.example/pkg-1.0.tar.gz \\",
+        "pkg @ file:///srv/pkg-1.0.tar.gz \\",
+        "-e ./pkg",
+        "    # via -r /srv/pyproject.toml",
+    ],
+)
+def test_place_in_a_lock_is_found(dev: ModuleType, line: str) -> None:
+    assert dev.names_a_place(f"{LOCK}{line}\n") == line
+
+
+def test_lock_covers_every_direct_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = list(project["project"]["dependencies"])
+    for group in project["dependency-groups"].values():
+        asked += [entry for entry in group if isinstance(entry, str)]
+    locked = set(re.findall(r"^([a-z0-9-]+)==", LOCK, re.MULTILINE))
+    assert {"numpy", "llvmlite", "pytest"} <= locked
+    assert {re.split(r"[<>=!~ ]", entry)[0] for entry in asked} <= locked
+
+
+def test_every_pin_has_a_hash() -> None:
+    pins = re.split(r"^(?=[a-z0-9-]+==)", LOCK, flags=re.MULTILINE)[1:]
+    assert len(pins) > 10
+    assert [pin.partition(" ")[0] for pin in pins if "--hash=sha256:" not in pin] == []
