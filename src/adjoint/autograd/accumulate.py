@@ -1,0 +1,134 @@
+"""What has arrived where during one backward pass: gradients add up without touching what is not ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.hooks import HookDict
+from adjoint.core.mode import mode, unusual
+from adjoint.core.node import Leaf
+from adjoint.core.tensor import Tensor, wrap
+from adjoint.ops.arithmetic import add
+
+Root = tuple[Any, Tensor]
+NOTHING: Any = type("Nothing", (), {"__slots__": (), "__repr__": lambda self: "<no gradient>"})()
+
+
+class Slots(list[Any]):
+    """The gradients of a node with several outputs, None where nothing has arrived."""
+
+
+class Gradients:
+    """One backward pass: what was asked for, and what has arrived where.
+
+    `arrived` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded or
+    traced (`bare` is False), `Slots` for a node with several outputs, or NOTHING where a rule returned None. Gradients
+    are borrowed, since a rule may hand one array to several inputs; those of the nodes in `summed` are our own sums.
+    With targets, only edges to `useful` nodes are followed, and only `running` nodes run.
+    """
+
+    __slots__ = (
+        "arrived", "bare", "captured", "create_graph", "kept", "retain_graph", "running", "summed", "useful", "wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Any] | None = None
+    ) -> None:
+        self.bare = not (create_graph or (unusual.count and mode.tracer is not None))
+        self.create_graph, self.retain_graph = create_graph, retain_graph
+        self.arrived: dict[Any, Any] = {}
+        self.summed: set[Any] = set()
+        self.wanted: set[Any] | None = None if targets is None else set(targets)
+        self.running = None if self.wanted is None else leading_to(self.wanted, [node for node, _ in roots])
+        self.useful = None if self.wanted is None or self.running is None else self.running | self.wanted
+        self.captured: dict[Any, Any] = {}
+        self.kept: list[tuple[Tensor, Any]] = []
+        for node, g in roots:
+            if self.useful is None or node in self.useful:
+                self.deliver(node, g.array if self.bare else g)
+
+    def deliver(self, node: Any, g: Any) -> bool:
+        """Add `g` to what has arrived for `node`; True if it is the first."""
+        have = self.arrived.get(node)
+        if have is None:
+            self.arrived[node] = g
+        elif g is NOTHING:
+            pass
+        elif have is NOTHING:
+            self.arrived[node] = g
+        elif type(have) is Slots:
+            for i, one in enumerate(g):
+                have[i] = one if have[i] is None else have[i] if one is None else self.total(have[i], one)
+        elif node in self.summed and self.bare:
+            np.add(have, g, out=have)
+        else:
+            self.arrived[node] = self.total(have, g)
+            self.summed.add(node)
+        return have is None
+
+    def total(self, x: Any, y: Any) -> Any:
+        """x + y in memory of its own."""
+        return np.asarray(x + y) if self.bare else add(x, y)
+
+    def receive(self, node: Any, g: Any) -> Any:
+        """Let the hooks of a tensor see, and replace, its gradient; keep it for `retain_grad` and for the caller."""
+        if g is NOTHING or type(g) is Slots:
+            return g
+        hooks = node.hooks
+        if hooks is not None:
+            if hooks.on_gradient:
+                g = self.to_own(call_hooks(hooks.on_gradient, self.to_tensor(g)))
+            keeper = hooks.retained_by and hooks.retained_by()
+            if keeper is not None:
+                self.kept.append((keeper, g))
+        if self.wanted is not None and node in self.wanted:
+            self.captured[node] = g
+        return g
+
+    def to_tensor(self, g: Any) -> Any:
+        """A gradient as users see it."""
+        return None if g is None or g is NOTHING else wrap(g) if self.bare else g
+
+    def to_own(self, g: Any) -> Any:
+        """A user's gradient as the walk keeps it."""
+        return NOTHING if g is None else g.array if self.bare else g
+
+
+def leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
+    """The nodes below the roots from which an edge leads on to a wanted one."""
+    reached = {root for root in roots if type(root) is not Leaf}
+    stack = list(reached)
+    while stack:
+        for parent in stack.pop().parents:
+            if parent is not None and type(parent) is not Leaf and parent not in reached:
+                reached.add(parent)
+                stack.append(parent)
+    leading: set[Any] = set()
+    for node in sorted(reached, key=lambda node: node.order):  # the oldest first: parents before those made from them
+        for parent in node.parents:
+            if parent in wanted or parent in leading:
+                leading.add(node)
+                break
+    return leading
+
+
+def call_hooks(hooks: HookDict, g: Tensor) -> Tensor:
+    """Pass `g` through hooks, each of which may replace it by one of the same shape and type."""
+    for hook in list(hooks.values()):
+        replaced = hook(g)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Tensor):
+            raise TypeError(f"expected Variable, but hook returned {type(replaced).__name__!r}")
+        name = getattr(hook, "__name__", repr(hook))
+        if replaced.array.shape != g.array.shape:
+            raise RuntimeError(
+                f"hook {name!r} has changed the size of value: {list(g.shape)} became {list(replaced.shape)}"
+            )
+        if replaced.array.dtype != g.array.dtype:
+            raise RuntimeError(f"hook {name!r} has changed the type of value: {g.dtype} became {replaced.dtype}")
+        g = replaced
+    return g

@@ -1,0 +1,128 @@
+"""The backward walk: gradients flow from roots to leaves, each node once, after all who used its output.
+
+The newest node that a gradient has reached runs next. A node is always newer than those it was made from, so all its
+users have run by then: nothing needs counting, and branches that lead nowhere are never met. (`autograd.steps` shows
+the same walk with PyTorch's dependency counts.) Iterative throughout.
+
+Unless the walk itself is recorded or traced, gradients are bare arrays: an op's rules are NumPy programs too. One turn
+of `walk` for a product of two 16-element tensors costs about 2.4 µs, of which NumPy takes 0.9 and the two rules 0.1
+(benchmarks/overhead.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush, heappushpop
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.accumulate import NOTHING, Gradients
+from adjoint.autograd.pull import arguments, fit, pull, remade, usable
+from adjoint.autograd.settle import accumulate, collect
+from adjoint.core.mode import Scope, follow
+from adjoint.core.node import RELEASED, Leaf, Node, Output
+from adjoint.core.tensor import Tensor
+from adjoint.core.writes import writes
+
+ndarray = np.ndarray
+Root = tuple[Any, Tensor]
+
+
+def run_backward(
+    roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Tensor] | None = None
+) -> None:
+    """Send each root's gradient back and add what arrives to `.grad` of the leaves, or of `targets` only.
+
+    All of them or, after an exception, none.
+    """
+    gradients = Gradients(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
+    with np.errstate(all="ignore"), Scope(recording=create_graph):
+        for _ in walk(gradients):
+            pass
+        accumulate(gradients, targets)
+
+
+def run_grad(
+    roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Any]
+) -> dict[Any, Tensor]:
+    """Send each root's gradient back; return what arrives at the nodes `targets`."""
+    gradients = Gradients(roots, retain_graph, create_graph, targets)
+    with np.errstate(all="ignore"), Scope(recording=create_graph):
+        for _ in walk(gradients):
+            pass
+        return collect(gradients)
+
+
+def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient."""
+    arrived, summed, useful, running = gradients.arrived, gradients.summed, gradients.useful, gradients.running
+    watched = stepwise or useful is not None
+    free, bare = not gradients.retain_graph, gradients.bare
+    ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
+    heapify(ready)
+    node = heappop(ready)[1] if ready else None
+    while node is not None:
+        g = arrived.pop(node)
+        if watched or node.hooks is not None:
+            g = gradients.receive(node, g)
+            if stepwise:
+                yield node, g
+            if running is not None and node not in running:
+                node = heappop(ready)[1] if ready else None
+                continue
+        newest = None
+        if bare and type(node) is Node and node.hooks is None and g is not NOTHING and not node.op.variadic:
+            rules, positions, saved, dtype = node.op.rules, node.op.positions, node.saved, node.dtype
+            if saved is RELEASED or node.order < writes.last:
+                usable(node)
+            i = -1
+            for parent in node.parents:
+                i += 1
+                if parent is None or (useful is not None and parent not in useful):
+                    continue
+                rule: Any = rules[i]
+                if rule is None:
+                    parent.refuse()
+                places = positions[i]
+                if places is None:
+                    d = rule(g, *arguments(node, rule, saved))
+                elif len(places) == 1:
+                    d = rule(g, saved[places[0]])
+                else:
+                    d = rule(g, *[saved[place] for place in places])
+                if type(d) is not ndarray or d.dtype is not dtype:
+                    d = remade(node, rule, d, g)
+                if d.shape != parent.shape or parent.dtype is not dtype:
+                    d = fit(gradients, d, parent)
+                have = arrived.get(parent)
+                if have is None:
+                    arrived[parent] = d
+                    if type(parent) is Leaf:
+                        continue
+                    if newest is None:
+                        newest = parent
+                    else:
+                        heappush(ready, (-parent.order, parent))
+                elif parent in summed:
+                    have += d
+                else:
+                    gradients.deliver(parent, d)
+            if free and saved is not None:
+                node.saved = RELEASED
+        else:
+            if not bare:
+                follow(node)
+            for parent, d in zip(node.parents, pull(gradients, node, g), strict=True):
+                if parent is None or (useful is not None and parent not in useful):
+                    continue
+                if gradients.deliver(parent, d) and type(parent) is not Leaf:
+                    heappush(ready, (-parent.order, parent))
+            if free and type(node) is not Output and node.saved is not None:
+                node.saved = RELEASED
+        if newest is None:
+            node = heappop(ready)[1] if ready else None
+        else:
+            node = heappushpop(ready, (-newest.order, newest))[1] if ready else newest
+    if not bare:
+        follow(None)

@@ -1,0 +1,195 @@
+"""One node of the backward walk: from the gradient of its outputs to those of its inputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.accumulate import NOTHING, Gradients, Slots
+from adjoint.core.mode import follow
+from adjoint.core.node import RELEASED, Node, Output
+from adjoint.core.op import Op, Rule
+from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.writes import check_unwritten, writes
+from adjoint.ops.reduction import sum_to
+from adjoint.ops.selection import cast
+
+ndarray = np.ndarray
+
+
+def pull(gradients: Gradients, node: Any, g: Any) -> Sequence[Any]:
+    """The gradients of the node's inputs, each in its input's shape and type; hooks on the node see both sides."""
+    if type(node) is Output:
+        slots = Slots([None] * node.owner.outputs)
+        slots[node.number] = None if g is NOTHING else g
+        return (slots,)
+    if node.hooks is None or not (node.hooks.before or node.hooks.after):
+        return _pull(gradients, node, g)
+    given = [gradients.to_tensor(one) for one in (g if type(g) is Slots else [g])]
+    given = run_before(node, given)
+    own = [None if one is None else gradients.to_own(one) for one in given]
+    pulled = _pull(gradients, node, Slots(own) if type(g) is Slots else NOTHING if own[0] is None else own[0])
+    returned = run_after(node, [gradients.to_tensor(d) for d in pulled], given)
+    return [gradients.to_own(d) for d in returned]
+
+
+def _pull(gradients: Gradients, node: Any, g: Any) -> Sequence[Any]:
+    if isinstance(node, Node):
+        return _pull_op(gradients, node, g)
+    given = [gradients.to_tensor(one) for one in g] if type(g) is Slots else [gradients.to_tensor(g)]
+    pulled = node.pull(given)
+    return [
+        NOTHING if d is None or parent is None else fit(gradients, gradients.to_own(d), parent)
+        for d, parent in zip(pulled, node.parents, strict=True)
+    ]
+
+
+def _pull_op(gradients: Gradients, node: Node, g: Any) -> Sequence[Any]:
+    if g is NOTHING:
+        return [NOTHING] * len(node.parents)
+    saved = usable(node)
+    if not gradients.bare:
+        follow(node)
+    if saved is not None and not gradients.bare:
+        saved = as_tensors(node, saved, gradients.create_graph)
+    op, useful = node.op, gradients.useful
+    pulled = []
+    for i, parent in enumerate(node.parents):
+        if parent is None or (useful is not None and parent not in useful):
+            pulled.append(NOTHING)
+            continue
+        rule: Any = op.rule(i)
+        if rule is None:
+            parent.refuse()
+        d = rule(g, *arguments(node, rule, saved, i))
+        pulled.append(fit(gradients, remade(node, rule, d, g, i) if gradients.bare else d, parent))
+    return pulled
+
+
+def usable(node: Node) -> Any:
+    """What the node saved. Raises RuntimeError if it was freed, or written in place since."""
+    if node.saved is RELEASED:
+        raise RuntimeError(
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+            f"you need to access saved tensors after calling backward. (At {node.name()}.)"
+        )
+    if node.order < writes.last:
+        for array in node.saved or ():
+            if hasattr(array, "dtype"):
+                check_unwritten(array, node.order, node.name())
+    return node.saved
+
+
+def as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+    """The saved arrays as tensors; with their history if the backward pass itself is to be recorded."""
+    tensors: list[Any] = []
+    for value, maker in zip(saved, (*node.parents, node), strict=True):
+        if hasattr(value, "dtype"):
+            tensor = wrap(value)
+            if create_graph:
+                tensor.node = maker
+            tensors.append(tensor)
+        else:
+            tensors.append(value)
+    return tuple(tensors)
+
+
+def remade(node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
+    """What the rule made of bare arrays, as an array of the type it would have made of tensors.
+
+    NumPy's promotion is not ours (a 0-d float64 widens a float32): where types were mixed, the rule runs again on
+    tensors.
+    """
+    if type(d) is not ndarray:
+        d = d.array if isinstance(d, Tensor) else np.asarray(d)
+    if d.dtype != node.dtype:
+        saved = None if node.saved is None else as_tensors(node, node.saved, False)
+        d = rule(wrap(g), *arguments(node, rule, saved, i)).array
+    return d
+
+
+def fit(gradients: Gradients, d: Any, parent: Any) -> Any:
+    """`d` summed to the shape of its input, where that was broadcast, and in its type."""
+    array = d if gradients.bare else d.array
+    if array.shape == parent.shape and array.dtype == parent.dtype:
+        return d
+    tensor = wrap(d) if gradients.bare else d
+    if array.shape != parent.shape:
+        tensor = sum_to(tensor, parent.shape)
+    if array.dtype != parent.dtype:
+        tensor = cast(tensor, dtype=parent.dtype)
+    return gradients.to_own(tensor)
+
+
+def arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
+    """What a rule asks for by name, besides the gradient."""
+    found: list[Any] = []
+    for source, key, default in _plan(node.op, rule):
+        if source == SAVED:
+            found.append(saved[key])
+        elif source == SHAPE:
+            found.append(node.shapes[key])  # type: ignore[index]
+        elif source == PLACE:
+            found.append(i - key)
+        else:
+            found.append(default if node.params is None else node.params.get(key, default))
+    return found
+
+
+SAVED, SHAPE, PLACE, PARAMETER = range(4)
+
+
+@cache
+def _plan(op: Op, rule: Rule) -> tuple[tuple[int, Any, Any], ...]:
+    """Where each argument of a rule is to be found: in which part of the node, and under which key."""
+    last = len(op.inputs) - 1
+    defaults = inspect.signature(op.evaluate).parameters
+    plan: list[tuple[int, Any, Any]] = []
+    for name in op.needs[op.rules.index(rule)]:
+        stem = name.removesuffix("_shape")
+        place = op.inputs.index(stem) if stem in op.inputs else None
+        many = op.variadic and place == last
+        if name == "out":
+            plan.append((SAVED, -1, None))
+        elif name == "i":
+            plan.append((PLACE, last, None))
+        elif name in op.inputs:
+            plan.append((SAVED, slice(place, -1) if many else place, None))
+        elif place is not None:
+            plan.append((SHAPE, slice(place, None) if many else place, None))
+        else:
+            plan.append((PARAMETER, name, defaults[name].default))
+    return tuple(plan)
+
+
+def run_before(node: Any, given: list[Any]) -> list[Any]:
+    """Let the node's prehooks see, and replace, the gradients of its outputs."""
+    for hook in list(node.hooks.before.values()):
+        given = _replaced(hook, hook(tuple(given)), given)
+    return given
+
+
+def run_after(node: Any, pulled: list[Any], given: list[Any]) -> list[Any]:
+    """Let the node's hooks see the gradients on both sides, and replace those of its inputs."""
+    for hook in list(node.hooks.after.values()):
+        pulled = _replaced(hook, hook(tuple(pulled), tuple(given)), pulled)
+    return pulled
+
+
+def _replaced(hook: Any, returned: Any, before: list[Any]) -> list[Any]:
+    if returned is None:
+        return before
+    after = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    if len(after) != len(before):
+        name = getattr(hook, "__name__", repr(hook))
+        raise RuntimeError(
+            f"hook {name!r} has returned an incorrect number of values ({len(after)}, not {len(before)})"
+        )
+    return after
+
