@@ -1,0 +1,29 @@
+"""Neural networks: modules, which hold state, and the functions they call."""
+
+from adjoint.nn import functional as functional
+from adjoint.nn import init as init
+from adjoint.nn.activation import *
+from adjoint.nn.containers import *
+from adjoint.nn.convolution import *
+from adjoint.nn.dropout import *
+from adjoint.nn.embedding import *
+from adjoint.nn.hooks import (
+    register_module_forward_hook as register_module_forward_hook,
+)
+from adjoint.nn.hooks import (
+    register_module_forward_pre_hook as register_module_forward_pre_hook,
+)
+from adjoint.nn.hooks import (
+    register_module_full_backward_hook as register_module_full_backward_hook,
+)
+from adjoint.nn.hooks import (
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from adjoint.nn.linear import *
+from adjoint.nn.loss import *
+from adjoint.nn.module import *
+from adjoint.nn.normalization import *
+from adjoint.nn.parameter import Buffer as Buffer
+from adjoint.nn.parameter import Parameter as Parameter
+from adjoint.nn.pooling import *
+from adjoint.nn.shape import *

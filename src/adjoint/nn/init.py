@@ -1,0 +1,187 @@
+"""First values of parameters. Each function writes into its tensor, unrecorded, and returns it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.generator import default_generator
+from adjoint.core.mode import Scope
+from adjoint.core.tensor import Tensor, wrap
+
+__all__ = [
+    "calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
+    "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+]  # fmt: skip
+
+GAINS = {"sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
+LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform over [a, b)."""
+    with Scope(recording=False):
+        return tensor.uniform_(a, b, generator=generator)  # type: ignore[attr-defined]
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with this mean and standard deviation."""
+    with Scope(recording=False):
+        return tensor.normal_(mean, std, generator=generator)  # type: ignore[attr-defined]
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """`val` everywhere."""
+    with Scope(recording=False):
+        return tensor.fill_(val)  # type: ignore[attr-defined]
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix, cut to the shape. Raises ValueError unless there are two dimensions."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    return _assigned(tensor, np.eye(*tensor.shape))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform within ±gain √(6 / (fan_in + fan_out)). Source: Glorot & Bengio, 2010."""
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with standard deviation gain √(2 / (fan_in + fan_out)). Source: Glorot & Bengio, 2010."""
+    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Uniform within ±gain √(3 / fan), `a` being the slope of a leaky_relu. Source: He et al., 2015."""
+    if _is_empty(tensor):
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Normal with standard deviation gain / √fan, `a` being the slope of a leaky_relu. Source: He et al., 2015."""
+    if _is_empty(tensor):
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """gain · Q with orthonormal rows or columns, whichever are fewer; dimensions behind the first count as one.
+
+    Raises ValueError for fewer than two dimensions. Source: Saxe, McClelland & Ganguli, 2013.
+    """
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.numel():
+        return tensor
+    rows = tensor.shape[0]
+    source = generator or default_generator
+    drawn = source.normal((rows, tensor.numel() // rows), tensor.array.dtype)
+    q, r = np.linalg.qr(drawn.T if rows < drawn.shape[1] else drawn)
+    q = q * np.sign(np.diag(r))  # makes Q unique
+    return _assigned(tensor, (q.T if rows < drawn.shape[1] else q).reshape(tensor.shape) * gain)
+
+
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Normal with this mean and standard deviation, given that it lies in [a, b]: drawn again where it does not.
+
+    Where little of the normal lies inside, the draws are uniform and accepted by the height of the density.
+    """
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
+            "The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
+    source = generator or default_generator
+    inside = math.erf((b - mean) / std / math.sqrt(2)) / 2 - math.erf((a - mean) / std / math.sqrt(2)) / 2
+    draw = _from_normal if inside > 0.3 else _from_uniform
+    return _assigned(tensor, draw(tensor.shape, tensor.array.dtype, mean, std, a, b, source))
+
+
+def _from_normal(shape: Any, kind: Any, mean: float, std: float, a: float, b: float, source: Any) -> Any:
+    sample = source.normal(shape, kind, mean, std)
+    low, high = kind.type(a), kind.type(b)
+    while (outside := (sample < low) | (sample > high)).any():
+        sample = np.where(outside, source.normal(shape, kind, mean, std), sample)
+    return sample
+
+
+def _from_uniform(shape: Any, kind: Any, mean: float, std: float, a: float, b: float, source: Any) -> Any:
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    sample = np.zeros(shape, kind)
+    pending = np.ones(shape, np.bool_)
+    while pending.any():
+        candidate = source.uniform(shape, kind, a, b)
+        sample = np.where(pending, candidate, sample)
+        density = ((candidate - mean) / std) ** 2 * kind.type(-0.5) - kind.type(peak)
+        with np.errstate(divide="ignore"):
+            pending &= np.log(source.uniform(shape, kind)) > density
+    return sample
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much a nonlinearity shrinks the standard deviation, inverted. Raises ValueError for an unknown one."""
+    if nonlinearity in LINEAR:
+        return 1.0
+    if nonlinearity in GAINS:
+        return GAINS[nonlinearity]
+    if nonlinearity != "leaky_relu":
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    slope = 0.01 if param is None else param
+    return math.sqrt(2.0 / (1 + slope**2))
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs an output is made of, and how many outputs an input goes into, for a weight (out, in, K…)."""
+    if tensor.ndim < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    out, inputs, *size = tensor.shape
+    return inputs * math.prod(size), out * math.prod(size)
+
+
+def _xavier_std(tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+    fan = _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _is_empty(tensor: Tensor) -> bool:
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    return True
+
+
+def _assigned(tensor: Tensor, values: Any) -> Tensor:
+    with Scope(recording=False):
+        return tensor.copy_(wrap(values))  # type: ignore[attr-defined]

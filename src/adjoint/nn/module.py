@@ -1,0 +1,195 @@
+"""The module: parameters, buffers and other modules under names, and a forward which calls functions."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from adjoint.core.mode import mode, unusual
+from adjoint.core.tensor import Tensor
+from adjoint.nn import conversion, hooks, path, registration, state, traversal
+from adjoint.nn.hooks import Hook, call_with_hooks, everywhere
+from adjoint.nn.parameter import Buffer, Parameter
+
+__all__ = ["Module"]
+
+
+class Module:
+    """Subclass it, call `super().__init__()`, assign parameters and modules as attributes, define `forward`.
+
+    `_version` counts what changes the outcome of a call: attributes set to another object, parameters, buffers and
+    modules registered, hooks added or removed. Values written in place do not count.
+    """
+
+    training: bool
+    _compiled_call_impl: Callable[..., Any] | None = None
+
+    def __init__(self) -> None:
+        held = self.__dict__
+        held.setdefault("_version", 0)
+        held["training"] = True
+        held["_parameters"] = {}
+        held["_buffers"] = {}
+        held["_modules"] = {}
+        held["_transient"] = set()  # names of the buffers that are not part of the state
+        held["_hooks"] = OrderedDict[int, Hook]()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes. Subclasses define it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if self._compiled_call_impl is not None and (not unusual.count or mode.tracer is None):
+                return self._compiled_call_impl(*args, **kwargs)
+            if self._hooks or everywhere._hooks or unusual.count:
+                return self._call_impl(*args, **kwargs)
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            path.add_path(error, self)
+            raise
+
+    __call__: Callable[..., Any] = _wrapped_call_impl
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        forward = self.forward
+        if unusual.count and mode.tracer is not None:
+            path.watch_versions(self)
+            forward = self._slow_forward
+        if self._hooks or everywhere._hooks:
+            return call_with_hooks(self, forward, args, kwargs)
+        return forward(*args, **kwargs)
+
+    def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
+        return path.forward_in_trace(self, self.forward, args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the calls of this module from now on, hooks included; takes the arguments of `adjoint.compile`."""
+        package: Any = sys.modules[__name__.partition(".")[0]]  # the top of the package, which nn stands below
+        self._compiled_call_impl = package.compile(self._call_impl, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        held = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            if table in held and name in held[table]:
+                return held[table][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        registration.set_attribute(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        registration.delete_attribute(self, name)
+
+    def __dir__(self) -> list[str]:
+        held = self.__dict__
+        names = {*dir(type(self)), *held, *held["_parameters"], *held["_buffers"], *held["_modules"]}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
+    def __repr__(self) -> str:
+        extra = [line for line in self.extra_repr().split("\n") if line]
+        children = [f"({name}): {_indented(repr(child))}" for name, child in self._modules.items()]
+        if len(extra) == 1 and not children:
+            return f"{self._get_name()}({extra[0]})"
+        lines = "".join(f"\n  {line}" for line in (*extra, *children))
+        return f"{self._get_name()}({lines}\n)" if lines else f"{self._get_name()}()"
+
+    def extra_repr(self) -> str:
+        """The settings to show in the module's `repr`."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def train(self, mode: bool = True) -> Self:
+        """Set `training` here and in all parts. Raises ValueError unless `mode` is a bool."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Clear `training` here and in all parts."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Ask for the gradients of all parameters, or no longer."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of all parameters, or fill them with zeros."""
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad = None if set_to_none else parameter.grad.detach().zero_()  # type: ignore[attr-defined]
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` on every part, children before their parents."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def children(self) -> Iterator[Module]:
+        """The modules registered here, each once."""
+        return (module for _, module in self.named_children())
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters here and, unless told otherwise, below, each once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers here and, unless told otherwise, below, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    register_parameter = registration.register_parameter
+    register_buffer = registration.register_buffer
+    register_module = registration.register_module
+    add_module = registration.register_module
+
+    named_children = traversal.named_children
+    named_modules = traversal.named_modules
+    named_parameters = traversal.named_parameters
+    named_buffers = traversal.named_buffers
+    get_submodule = traversal.get_submodule
+    get_parameter = traversal.get_parameter
+    get_buffer = traversal.get_buffer
+
+    to = conversion.to
+    float = conversion.to_float
+    double = conversion.to_double
+    half = conversion.to_half
+    cpu = conversion.to_cpu
+    _apply = conversion.convert_tensors
+
+    state_dict = state.state_dict
+    load_state_dict = state.load_state_dict
+
+    register_forward_pre_hook = hooks.register_forward_pre_hook
+    register_forward_hook = hooks.register_forward_hook
+    register_full_backward_pre_hook = hooks.register_full_backward_pre_hook
+    register_full_backward_hook = hooks.register_full_backward_hook
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+registration.TABLES = (
+    ("_parameters", Parameter, "parameter", "nn.Parameter or None"),
+    ("_modules", Module, "child module", "nn.Module or None"),
+    ("_buffers", Buffer, "buffer", "nn.Buffer, Tensor or None"),
+)

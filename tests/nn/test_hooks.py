@@ -1,0 +1,333 @@
+"""Hooks of modules: order, what they may replace, errors, removal; gradients' hooks against PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from tests.functions.oracle import equal, torch
+
+import adjoint as ad
+from adjoint import nn
+from adjoint.core.hooks import RemovableHandle
+from adjoint.nn.hooks import everywhere
+
+
+class Scale(nn.Module):
+    def forward(self, x: Any, scale: float = 1.0) -> Any:
+        return x * 2 * scale
+
+
+@pytest.fixture(autouse=True)
+def no_hooks_remain() -> Iterator[None]:
+    yield
+    left, everywhere._hooks = everywhere._hooks, type(everywhere._hooks)()
+    assert not left
+
+
+def doubled(module: Any, args: Any) -> Any:
+    return args[0] * 2
+
+
+def test_4_1_call_goes_through_the_compiled_call_if_there_is_one() -> None:
+    module = Scale()
+    assert nn.Module.__call__ is nn.Module._wrapped_call_impl
+    assert module._compiled_call_impl is None
+    before = module._version
+    module._compiled_call_impl = lambda *args, **kwargs: ("compiled", args, kwargs)
+    assert module(1, scale=2) == ("compiled", (1,), {"scale": 2})
+    assert module._version > before
+    assert "_compiled_call_impl" not in copy.deepcopy(module).__dict__
+
+
+def test_4_1_compile_uses_the_package_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def fake(function: Any, **options: Any) -> Any:
+        seen.append((function, options))
+        return lambda *args: ("through", function(*args))
+
+    monkeypatch.setattr(ad, "compile", fake)
+    module = Scale()
+    module.compile(backend="test")
+    assert module(3) == ("through", 6.0)
+    assert seen == [(module._call_impl, {"backend": "test"})]
+    with module.register_forward_pre_hook(doubled):
+        assert module(3) == ("through", 12.0)
+
+
+def test_4_2_order_of_a_call() -> None:
+    seen: list[str] = []
+    module = Scale()
+    module.forward = lambda x: seen.append("forward") or x  # type: ignore[func-returns-value]
+    with ExitStack() as stack:
+        for hook in (
+            nn.register_module_forward_pre_hook(lambda m, a: seen.append("every pre")),
+            nn.register_module_forward_hook(lambda m, a, o: seen.append("every post")),
+            module.register_forward_hook(lambda m, a, o: seen.append("post")),
+            module.register_forward_pre_hook(lambda m, a: seen.append("pre")),
+        ):
+            stack.enter_context(hook)
+        module(1)
+    assert seen == ["every pre", "pre", "forward", "every post", "post"]
+
+
+def test_4_3_one_frame_between_user_and_forward() -> None:
+    class Frames(nn.Module):
+        def forward(self) -> list[str]:
+            names, frame = [], sys._getframe(1)
+            while frame is not None and frame.f_code.co_name != "test_4_3_one_frame_between_user_and_forward":
+                names.append(frame.f_code.co_name)
+                frame = frame.f_back  # type: ignore[assignment]
+            return names
+
+    module = Frames()
+    assert module() == ["_wrapped_call_impl"]
+    handle = module.register_forward_pre_hook(lambda m, a: None)
+    assert len(module()) > 1
+    handle.remove()
+    assert module() == ["_wrapped_call_impl"]
+
+
+def test_4_5_pre_hook_replaces_the_arguments() -> None:
+    module = Scale()
+    handle = module.register_forward_pre_hook(lambda m, a: a[0] + 10)
+    assert module(1) == 22
+    handle.remove()
+    with module.register_forward_pre_hook(lambda m, a: (a[0] + 1, 5)):
+        assert module(1) == 20
+    with module.register_forward_pre_hook(lambda m, a: None):
+        assert module(1) == 2
+
+
+def test_4_6_prepend_and_kwargs() -> None:
+    module = Scale()
+    seen: list[int] = []
+    module.register_forward_pre_hook(lambda m, a: seen.append(1))
+    module.register_forward_pre_hook(lambda m, a: seen.append(0), prepend=True)
+    module.register_forward_pre_hook(lambda m, a, k: ((a[0] + 1,), {"scale": k["scale"] * 2}), with_kwargs=True)
+    assert module(1, scale=3) == 24
+    assert seen == [0, 1]
+
+
+def test_4_6_pre_hook_with_kwargs_returns_a_pair() -> None:
+    module = Scale()
+    module.register_forward_pre_hook(lambda m, a, k: a, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="forward pre-hook must return None or a tuple"):
+        module(1)
+
+
+def test_4_7_forward_hook_replaces_the_output() -> None:
+    module = Scale()
+    module.register_forward_hook(lambda m, a, o: o + 1)
+    module.register_forward_hook(lambda m, a, k, o: (o, k), with_kwargs=True)
+    module.register_forward_hook(lambda m, a, o: None)
+    assert module(1, scale=2) == (5, {"scale": 2})
+
+
+def test_4_7_always_call() -> None:
+    seen: list[Any] = []
+    module = Scale()
+    module.register_forward_hook(lambda m, a, o: seen.append(("normal", o)))
+    module.register_forward_hook(lambda m, a, o: seen.append(("always", o)), always_call=True)
+    with nn.register_module_forward_hook(lambda m, a, o: seen.append(("everywhere", o)), always_call=True):
+        module(1)
+        assert seen == [("everywhere", 2), ("normal", 2), ("always", 2)]
+        seen.clear()
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            module(1, other=2)
+    assert seen == [("everywhere", None), ("always", None)]
+
+
+def test_4_7_always_call_after_a_failing_hook_runs_once() -> None:
+    seen: list[Any] = []
+    module = Scale()
+    module.register_forward_hook(lambda m, a, o: seen.append("first"), always_call=True)
+    module.register_forward_hook(lambda m, a, o: 1 / 0)
+    module.register_forward_hook(lambda m, a, o: seen.append(o), always_call=True)
+    module.register_forward_hook(lambda m, a, o: int("none"), always_call=True)
+    with pytest.raises(ZeroDivisionError), pytest.warns(UserWarning, match="always_call=True raised an error: invalid"):
+        module(1)
+    assert seen == ["first", 2]
+
+
+def test_4_8_grad_input_is_none_for_an_input_that_wants_none() -> None:
+    layer = nn.Linear(2, 2)
+    seen: list[Any] = []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append((m, gi, [g.tolist() for g in go])))
+    layer(ad.ones(1, 2)).sum().backward()
+    assert seen == [(layer, (None,), [[[1.0, 1.0]]])]
+    assert layer.weight.grad is not None
+
+
+def test_4_8_backward_hooks_prepend_and_remove() -> None:
+    layer = nn.Linear(2, 2)
+    seen: list[int] = []
+    handles = [
+        layer.register_full_backward_hook(lambda m, gi, go: seen.append(1)),
+        layer.register_full_backward_hook(lambda m, gi, go: seen.append(0), prepend=True),
+        layer.register_full_backward_pre_hook(lambda m, go: seen.append(-1)),
+        layer.register_full_backward_pre_hook(lambda m, go: seen.append(-2), prepend=True),
+    ]
+    x = ad.ones(1, 2, requires_grad=True)
+    layer(x).sum().backward()
+    assert seen == [-2, -1, 0, 1]
+    for handle in handles:
+        handle.remove()
+        handle.remove()
+    layer(x).sum().backward()
+    assert len(seen) == 4
+    assert layer(x).grad_fn.name() == "AddmmBackward0"
+
+
+def test_4_8_wrong_number_of_gradients() -> None:
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
+    with pytest.raises(RuntimeError, match="invalid number of grad_input, got 2, but expected 1"):
+        layer(ad.ones(1, 2, requires_grad=True)).sum().backward()
+
+
+@pytest.mark.parametrize("library", ["adjoint", "torch"])
+def test_4_9_complete_trace(library: str) -> None:
+    lib: Any = ad if library == "adjoint" else torch
+    register: Any = nn if lib is ad else torch.nn.modules.module
+    seen: list[str] = []
+
+    class Traced(lib.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, scale: float = 1.0) -> Any:
+            seen.append("fwd")
+            return x * 2 * scale
+
+    def note(text: str, result: Any = None) -> Any:
+        seen.append(text)
+        return result
+
+    def shown(gradients: Any) -> str:
+        return str([g.item() for g in gradients])
+
+    module = Traced()
+    module.register_forward_pre_hook(lambda m, a: note("pre1"))
+    module.register_forward_pre_hook(lambda m, a: note("pre0"), prepend=True)
+    module.register_forward_pre_hook(lambda m, a, k: note("prekw", (a, {"scale": 3.0})), with_kwargs=True)
+    module.register_forward_hook(lambda m, a, o: note("post1"))
+    module.register_forward_hook(lambda m, a, o: note("post0"), prepend=True)
+    module.register_forward_hook(lambda m, a, k, o: note("postkw", o + 1), with_kwargs=True)
+    module.register_full_backward_pre_hook(lambda m, go: note(f"bpre{shown(go)}", (go[0] * 10,)))
+    module.register_full_backward_hook(lambda m, gi, go: note(f"bhook({shown(gi)},{shown(go)})", (gi[0] + 0.5,)))
+    handles = [
+        register.register_module_forward_pre_hook(lambda m, a: note("gpre")),
+        register.register_module_forward_hook(lambda m, a, o: note("gpost")),
+        register.register_module_full_backward_pre_hook(lambda m, go: note("gbpre")),
+        register.register_module_full_backward_hook(lambda m, gi, go: note("gbhook")),
+    ]
+    x = lib.tensor(1.0, requires_grad=True)
+    y = module(x)
+    y.backward()
+    for handle in handles:
+        handle.remove()
+    assert y.item() == 7
+    assert x.grad.item() == 60.5
+    assert seen == [
+        "gpre", "pre0", "pre1", "prekw", "fwd", "gpost", "post0", "post1", "postkw", "gbpre", "bpre[1.0]", "gbhook",
+        "bhook([60.0],[10.0])",
+    ]  # fmt: skip
+
+
+def test_4_10_global_hooks_reach_all_modules_and_leave_no_trace() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    seen: list[str] = []
+    before = everywhere._version
+    handle = nn.register_module_forward_hook(lambda m, a, o: seen.append(type(m).__name__))
+    assert isinstance(handle, RemovableHandle)
+    net(ad.ones(1, 2))
+    handle.remove()
+    net(ad.ones(1, 2))
+    assert seen == ["Linear", "ReLU", "Sequential"]
+    assert not everywhere._hooks
+    assert everywhere._version == before + 2
+
+
+def test_output_may_be_written_in_place_under_a_backward_hook() -> None:
+    layer = nn.Linear(2, 2)
+    seen: list[Any] = []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append(go[0].tolist()))
+    y = layer(ad.ones(1, 2))
+    y += 1
+    y *= 3
+    y.sum().backward()
+    assert seen == [[[3.0, 3.0]]]
+
+
+def test_several_inputs_and_outputs_against_torch() -> None:
+    equal(*(_several(library) for library in (ad, torch)))
+
+
+def _several(library: Any) -> Any:
+    class Several(library.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, number: int, y: Any) -> Any:
+            return x * y, "text", x + y, (x * number).detach()
+
+    seen: list[Any] = []
+    module = Several()
+    module.register_full_backward_pre_hook(lambda m, go: seen.append(list(go)))
+    module.register_full_backward_hook(lambda m, gi, go: seen.append(list(gi)))
+    x, y = (library.tensor([float(i), 2.0], requires_grad=True) for i in (3, 5))
+    product, _, total, _ = module(x, 2, y)
+    (product * total).sum().backward()
+    return [[None if g is None else g for g in part] for part in seen] + [[x.grad, y.grad]]
+
+
+def test_hooks_see_second_derivatives() -> None:
+    module = Scale()
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0] * gi[0],))
+    x = ad.tensor(3.0, requires_grad=True)
+    (first,) = ad.autograd.grad(module(x * x), x, create_graph=True)
+    assert first.item() == 24.0  # (2)² · 2x
+    (second,) = ad.autograd.grad(first, x)
+    assert second.item() == 8.0
+
+
+def test_no_backward_hooks_without_recording() -> None:
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda m, gi, go: None)
+    with ad.no_grad():
+        assert not layer(ad.ones(1, 2)).requires_grad
+
+
+def test_hooks_count_as_changes() -> None:
+    module = Scale()
+    for register in (
+        module.register_forward_pre_hook, module.register_forward_hook, module.register_full_backward_pre_hook,
+        module.register_full_backward_hook,
+    ):  # fmt: skip
+        before = module._version
+        handle = register(lambda *_: None)
+        assert module._version == before + 1
+        handle.remove()
+        handle.remove()
+        assert module._version == before + 2
+
+
+def test_copies_have_hooks_of_their_own() -> None:
+    module = Scale()
+    module.handle = module.register_forward_pre_hook(doubled)
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert twin(1) == 4
+        assert module(1) == 4
+        twin._hooks.clear()
+        assert twin(1) == 2
+    twin = pickle.loads(pickle.dumps(module))
+    twin.handle.remove()
+    assert twin(1) == 2
+    assert module(1) == 4
+
+
+def test_handle_outlives_its_module() -> None:
+    handle = Scale().register_forward_pre_hook(doubled)
+    handle.remove()
+    assert isinstance(handle.id, int)

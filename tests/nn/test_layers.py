@@ -1,0 +1,258 @@
+"""Every layer against PyTorch's: first values, outputs, gradients, state, repr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.functions.oracle import equal, torch, weights
+
+import adjoint as ad
+
+RNG = np.random.default_rng(5)
+IMAGE = RNG.normal(size=(3, 4, 6, 5)).astype(np.float32)
+SEQUENCE = RNG.normal(size=(3, 4, 7)).astype(np.float32)
+ROWS = RNG.normal(size=(6, 4)).astype(np.float32)
+CLASSES = RNG.integers(0, 4, 6)
+ANY = RNG.normal(size=(6, 4)).astype(np.float32)
+UNIT = RNG.uniform(0.05, 0.95, (6, 4)).astype(np.float32)
+
+LAYERS: list[tuple[str, tuple[Any, ...]]] = [
+    ("Linear(4, 3)", (ROWS,)),
+    ("Linear(4, 3, bias=False)", (ROWS,)),
+    ("Linear(5, 2)", (IMAGE,)),
+    ("Linear(300, 70)", (RNG.normal(size=(2, 300)).astype(np.float32),)),
+    ("Linear(4, 1)", (ROWS[0],)),
+    ("Identity()", (ROWS,)),
+    ("Conv1d(4, 6, 3)", (SEQUENCE,)),
+    ("Conv1d(4, 6, 2, stride=2, padding=1, groups=2)", (SEQUENCE,)),
+    ("Conv1d(4, 6, 3, padding='same', dilation=2, bias=False)", (SEQUENCE,)),
+    ("Conv2d(4, 6, 3)", (IMAGE,)),
+    ("Conv2d(4, 6, (3, 2), (2, 1), (1, 0), (1, 2))", (IMAGE,)),
+    ("Conv2d(4, 4, 3, padding=1, groups=4, bias=False)", (IMAGE,)),
+    ("Conv2d(4, 2, 3, padding='same')", (IMAGE,)),
+    ("MaxPool1d(2)", (SEQUENCE,)),
+    ("MaxPool2d(2)", (IMAGE,)),
+    ("MaxPool2d(3, stride=2, padding=1, ceil_mode=True)", (IMAGE,)),
+    ("MaxPool2d((3, 2), dilation=1, return_indices=True)", (IMAGE,)),
+    ("AvgPool2d(2)", (IMAGE,)),
+    ("AvgPool2d(3, 2, 1, ceil_mode=True)", (IMAGE,)),
+    ("BatchNorm1d(4)", (ROWS,)),
+    ("BatchNorm1d(4)", (SEQUENCE,)),
+    ("BatchNorm1d(4, affine=False, momentum=0.3)", (ROWS,)),
+    ("BatchNorm1d(4, track_running_stats=False)", (ROWS,)),
+    ("BatchNorm1d(4, momentum=None)", (ROWS,)),
+    ("BatchNorm2d(4, eps=1e-3)", (IMAGE,)),
+    ("BatchNorm2d(4, bias=False)", (IMAGE,)),
+    ("LayerNorm(5)", (IMAGE,)),
+    ("LayerNorm((6, 5), eps=1e-3)", (IMAGE,)),
+    ("LayerNorm(4, elementwise_affine=False)", (ROWS,)),
+    ("LayerNorm([4], bias=False)", (ROWS,)),
+    ("Dropout()", (ROWS,)),
+    ("Dropout(0.2)", (IMAGE,)),
+    ("Embedding(4, 3)", (CLASSES,)),
+    ("Embedding(4, 16, padding_idx=2)", (CLASSES,)),
+    ("Embedding(4, 3, padding_idx=-1)", (CLASSES.reshape(2, 3),)),
+    ("Flatten()", (IMAGE,)),
+    ("Flatten(0, 2)", (IMAGE,)),
+    ("Unflatten(1, (2, 2))", (IMAGE,)),
+    ("Unflatten(-1, (-1, 1))", (ROWS,)),
+    ("ReLU()", (ROWS,)),
+    ("LeakyReLU()", (ROWS,)),
+    ("LeakyReLU(0.2)", (ROWS,)),
+    ("ReLU6()", (ROWS,)),
+    ("ELU()", (ROWS,)),
+    ("ELU(alpha=0.5)", (ROWS,)),
+    ("SELU()", (ROWS,)),
+    ("GELU()", (ROWS,)),
+    ("GELU(approximate='tanh')", (ROWS,)),
+    ("SiLU()", (ROWS,)),
+    ("Tanh()", (ROWS,)),
+    ("Tanhshrink()", (ROWS,)),
+    ("Sigmoid()", (ROWS,)),
+    ("LogSigmoid()", (ROWS,)),
+    ("Hardtanh(-0.5, 0.25)", (ROWS,)),
+    ("Softplus()", (ROWS,)),
+    ("Softplus(2.0, 1.0)", (ROWS,)),
+    ("Softmax(dim=1)", (ROWS,)),
+    ("Softmax(-2)", (IMAGE,)),
+    ("LogSoftmax(dim=0)", (ROWS,)),
+    ("CrossEntropyLoss()", (ROWS, CLASSES)),
+    ("CrossEntropyLoss(reduction='sum', ignore_index=1, label_smoothing=0.1)", (ROWS, CLASSES)),
+    ("CrossEntropyLoss(lib.tensor([0.5, 1.0, 2.0, 0.25]))", (ROWS, CLASSES)),
+    ("NLLLoss()", (ROWS, CLASSES)),
+    ("NLLLoss(lib.tensor([0.5, 1.0, 2.0, 0.25]), reduction='none')", (ROWS, CLASSES)),
+    ("MSELoss()", (ROWS, ANY)),
+    ("MSELoss(reduction='sum')", (ROWS, ANY)),
+    ("L1Loss()", (ROWS, ANY)),
+    ("SmoothL1Loss(beta=0.4)", (ROWS, ANY)),
+    ("HuberLoss('sum', 0.4)", (ROWS, ANY)),
+    ("BCELoss()", (UNIT, UNIT[::-1].copy())),
+    ("BCELoss(weight=lib.tensor([0.5, 1.0, 2.0, 0.25]))", (UNIT, UNIT[::-1].copy())),
+    ("BCEWithLogitsLoss()", (ROWS, UNIT)),
+    ("BCEWithLogitsLoss(pos_weight=lib.tensor([0.5, 1.0, 2.0, 0.25]), reduction='none')", (ROWS, UNIT)),
+]
+NAMES = [layer for layer, _ in LAYERS]
+
+
+def made(library: Any, layer: str) -> Any:
+    library.manual_seed(7)
+    return eval(f"lib.nn.{layer}", {"lib": library})
+
+
+@pytest.mark.parametrize("layer", dict.fromkeys(NAMES))
+def test_first_values(layer: str) -> None:
+    ours, theirs = made(ad, layer), made(torch, layer)
+    assert [name for name, _ in ours.named_parameters()] == [name for name, _ in theirs.named_parameters()]
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_array_equal(ours.state_dict()[name].numpy(), value.numpy(), strict=True)
+
+
+@pytest.mark.parametrize("layer", dict.fromkeys(NAMES))
+def test_repr(layer: str) -> None:
+    assert repr(made(ad, layer)) == repr(made(torch, layer))
+
+
+@pytest.mark.parametrize(("layer", "arrays"), LAYERS, ids=NAMES)
+@pytest.mark.parametrize("training", [True, False])
+def test_forward_and_backward(layer: str, arrays: Any, training: bool) -> None:
+    ours, theirs = (_run(library, made(library, layer).train(training), arrays) for library in (ad, torch))
+    equal(ours, theirs, factor=20)
+
+
+def _run(library: Any, module: Any, arrays: Any) -> list[Any]:
+    """Outputs, gradients of inputs and parameters, and buffers, after two steps on different data."""
+    results: list[Any] = []
+    for step in range(2):
+        inputs = [library.tensor(a * (step + 1) if a.min() < 0 else a) for a in arrays]
+        inputs = [x.requires_grad_() if x.dtype == library.float32 and i == 0 else x for i, x in enumerate(inputs)]
+        out = module(*inputs)
+        first = out[0] if isinstance(out, tuple) else out
+        if first.requires_grad:
+            first.backward(library.tensor(weights(first.shape), dtype=first.dtype))
+        results += [out if isinstance(out, tuple) else [out]]
+        results += [[x.grad for x in inputs], [p.grad for p in module.parameters()], [*module.buffers()]]
+    return results
+
+
+@pytest.mark.parametrize("layer", [
+    "Linear(3, 2)", "Conv2d(2, 4, 3)", "BatchNorm2d(3)", "Embedding(4, 2)", "LayerNorm(3)",
+    "Conv1d(2, 2, 1, dtype=lib.float64)",
+    "BCEWithLogitsLoss(lib.ones(2))",
+])  # fmt: skip
+def test_state_goes_to_torch_and_back(layer: str) -> None:
+    ours, theirs = made(ad, layer), made(torch, layer)
+    other = made(ad, layer)
+    for p in (*ours.parameters(), *ours.buffers()):
+        p.data = p.data * 2 + 1
+    theirs.load_state_dict({name: torch.from_numpy(t.numpy().copy()) for name, t in ours.state_dict().items()})
+    keys = other.load_state_dict({name: t.numpy() for name, t in theirs.state_dict().items()})
+    assert str(keys) == "<All keys matched successfully>"
+    for name, value in ours.state_dict().items():
+        np.testing.assert_array_equal(other.state_dict()[name].numpy(), value.numpy(), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layer", ["Linear(3, 2, dtype={})", "Conv2d(2, 4, 3, dtype={})", "BatchNorm1d(3, dtype={})",
+                                   "Embedding(4, 20, dtype={})", "LayerNorm(3, dtype={})"])  # fmt: skip
+def test_dtype(layer: str, dtype: str) -> None:
+    ours, theirs = (made(library, layer.format(f"lib.{dtype}")) for library in (ad, torch))
+    equal([p.detach() for p in ours.parameters()], [p.detach() for p in theirs.parameters()], factor=0)
+    equal([*ours.buffers()], [*theirs.buffers()], factor=0)
+
+
+ERRORS = [
+    "Conv2d(3, 4, 2, groups=2)", "Conv2d(4, 3, 2, groups=2)", "Conv2d(4, 4, 2, groups=0)",
+    "Conv2d(4, 4, 2, padding='some')",
+    "Conv2d(4, 4, 2, stride=2, padding='same')", "Dropout(1.5)", "BatchNorm2d(4)(lib.ones(2, 4))",
+    "BatchNorm1d(4)(lib.ones(2, 4, 3, 3))", "BatchNorm1d(4)(lib.ones(1, 4))", "BatchNorm1d(4)(lib.ones(3, 5))",
+    "LayerNorm(4)(lib.ones(3, 5))", "Linear(4, 2)(lib.ones(3, 5))", "Conv2d(4, 4, 2)(lib.ones(1, 3, 5, 5))",
+    "Embedding(3, 2)(lib.tensor([3]))", "Unflatten(1, 3)", "GELU('fast')(lib.ones(1))",
+    "MSELoss(reduction='total')(lib.ones(1), lib.ones(1))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_errors_are_of_the_same_class(code: str) -> None:
+    with pytest.raises((ValueError, RuntimeError, TypeError, IndexError)) as theirs:
+        made(torch, code)
+    with pytest.raises((ValueError, RuntimeError, TypeError, IndexError)) as ours:
+        made(ad, code)
+    assert ours.type is theirs.type
+
+
+@pytest.mark.parametrize("code", ["Conv2d(3, 4, 2, groups=2)", "Conv2d(4, 4, 2, groups=0)", "Dropout(1.5)",
+    "BatchNorm2d(4)(lib.ones(2, 4))",
+                                  "BatchNorm1d(4)(lib.ones(2, 4, 3, 3))"])  # fmt: skip
+def test_errors_in_the_same_words(code: str) -> None:
+    with pytest.raises(ValueError, match=r".") as theirs:
+        made(torch, code)
+    with pytest.raises(ValueError, match=r".") as ours:
+        made(ad, code)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_padding_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="padding_mode 'reflect' is not supported yet"):
+        ad.nn.Conv2d(1, 1, 3, padding_mode="reflect")
+
+
+@pytest.mark.parametrize(("code", "message"), [
+    ("Embedding(3, 2, padding_idx=3)", "Padding_idx must be within num_embeddings"),
+    ("Embedding(3, 2, padding_idx=-4)", "Padding_idx must be within num_embeddings"),
+    ("Embedding(3, 2, _weight=lib.ones(2, 2))", "Shape of weight does not match num_embeddings and embedding_dim"),
+    ("Embedding.from_pretrained(lib.ones(3))", "Embeddings parameter is expected to be 2-dimensional"),
+])  # fmt: skip
+def test_embedding_errors(code: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        made(torch, code)
+    with pytest.raises(ValueError, match=message):
+        made(ad, code)
+
+
+def test_embedding_from_pretrained() -> None:
+    table = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    layer = ad.nn.Embedding.from_pretrained(table)
+    assert not layer.weight.requires_grad
+    assert layer(ad.tensor([1])).tolist() == [[3.0, 4.0]]
+    assert ad.nn.Embedding.from_pretrained(table, freeze=False, padding_idx=-1).padding_idx == 1
+
+
+def test_reset_running_stats() -> None:
+    layer = ad.nn.BatchNorm1d(4)
+    layer(ad.tensor(ROWS))
+    layer.reset_running_stats()
+    assert layer.num_batches_tracked.item() == 0
+    assert layer.running_mean.tolist() == [0.0] * 4
+    assert layer.running_var.tolist() == [1.0] * 4
+
+
+def test_reset_parameters_draws_anew() -> None:
+    for layer in ("Linear(3, 2)", "Conv1d(2, 2, 2)", "Embedding(3, 2)", "LayerNorm(3)", "BatchNorm1d(2)"):
+        ours, theirs = made(ad, layer), made(torch, layer)
+        ours.reset_parameters()
+        theirs.reset_parameters()
+        equal([p.detach() for p in ours.parameters()], [p.detach() for p in theirs.parameters()], factor=0)
+
+
+def test_4_16_sample_net() -> None:
+    net = ad.nn.Sequential(ad.nn.Linear(3072, 128), ad.nn.ReLU(), ad.nn.Linear(128, 10))
+    out = net(ad.randn(32, 3072))
+    assert tuple(out.shape) == (32, 10)
+    names, leaves = [], []
+    node = out.grad_fn
+    while node is not None:
+        names.append(node.name())
+        following = None
+        for parent, _ in node.next_functions:
+            if parent is not None and parent.name() == "AccumulateGrad":
+                leaves.append(parent.variable)
+            elif parent is not None:
+                following = parent
+        node = following
+    assert names == ["AddmmBackward0", "ReluBackward0", "AddmmBackward0"]
+    assert {id(leaf) for leaf in leaves} == {id(p) for p in net.parameters()}
+    assert net[0].weight.is_leaf
+    assert net[0].weight.grad_fn is None
