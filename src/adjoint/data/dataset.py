@@ -1,0 +1,171 @@
+"""Collections of samples: by index, or one after the other."""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import floor, isclose
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from adjoint.core.generator import Generator, default_generator
+from adjoint.core.tensor import Tensor, wrap
+
+Sample_co = TypeVar("Sample_co", covariant=True)
+
+
+class Dataset(Generic[Sample_co]):
+    """Samples by index: a subclass has `__getitem__`, and for most uses `__len__`.
+
+    One that can fetch many samples faster at once has `__getitems__(indices)`, which returns them as a list.
+    """
+
+    def __getitem__(self, index: Any) -> Sample_co:
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__, which a Dataset needs")
+
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[Sample_co], Iterable[Sample_co]):
+    """Samples one after the other: a subclass has `__iter__`."""
+
+    def __add__(self, other: Dataset[Any]) -> ChainDataset[Any]:  # type: ignore[override]
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Sample i is row i of each tensor. Raises AssertionError if they differ in length."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if not tensors:
+            raise ValueError("TensorDataset needs at least one tensor")
+        lengths = [len(t) for t in tensors]
+        if len(set(lengths)) != 1:
+            sizes = ", ".join(map(str, lengths))
+            raise AssertionError(f"Size mismatch between tensors: the first dimensions are {sizes}")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(t[index] for t in self.tensors)  # type: ignore[index]
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+
+class Subset(Dataset[Sample_co]):
+    """The samples of `dataset` at `indices`."""
+
+    def __init__(self, dataset: Dataset[Sample_co], indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> Sample_co:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list[int]) -> list[Sample_co]:
+        if type(self).__getitem__ is not Subset.__getitem__:
+            return [self[i] for i in indices]
+        at = [self.indices[i] for i in indices]
+        fetch_many = getattr(self.dataset, "__getitems__", None)
+        return fetch_many(at) if fetch_many else [self.dataset[i] for i in at]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset[Sample_co]):
+    """Datasets one behind the other. Raises AssertionError for none, and for iterable ones."""
+
+    def __init__(self, datasets: Iterable[Dataset[Sample_co]]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Sample_co:
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        if index >= len(self):
+            raise IndexError(f"index {index} is out of range for a ConcatDataset of length {len(self)}")
+        which = bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][index - before]
+
+
+class ChainDataset(IterableDataset[Sample_co]):
+    """Iterable datasets one behind the other. Raises AssertionError on meeting another kind."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Sample_co]:
+        for dataset in self._checked():
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._checked())
+
+    def _checked(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield dataset
+
+
+def random_split(
+    dataset: Dataset[Sample_co], lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[Sample_co]]:
+    """Subsets of these lengths, disjoint and in random order; fractions that sum to 1 share the samples out.
+
+    Raises ValueError if the lengths do not add up to the dataset's.
+    """
+    count = len(dataset)  # type: ignore[arg-type]
+    sizes = _shared_out(count, lengths) if isclose(sum(lengths), 1) and sum(lengths) <= 1 else [*lengths]
+    if sum(sizes) != count:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = (generator or default_generator).randperm(count).tolist()
+    whole = [int(size) for size in sizes]
+    return [Subset(dataset, order[end - size : end]) for end, size in zip(accumulate(whole), whole, strict=True)]
+
+
+def _shared_out(count: int, fractions: Sequence[float]) -> list[float]:
+    """Whole numbers near count · fraction: rounded down, and the rest dealt out from the first on."""
+    for i, fraction in enumerate(fractions):
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Fraction at index {i} is not between 0 and 1")
+    sizes: list[float] = [floor(count * fraction) for fraction in fractions]
+    for i in range(int(count - sum(sizes))):
+        sizes[i % len(sizes)] += 1
+    for i, size in enumerate(sizes):
+        if size == 0:
+            warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
+    return sizes
+
+
+def rows(dataset: Any, indices: list[Any]) -> list[Tensor] | None:
+    """What collating samples of a TensorDataset, or of a subset of one, gives: one look-up for each tensor.
+
+    None where that would not be the same: other datasets, subclasses, tensors that record, indices other than integers.
+    """
+    while type(dataset) is Subset:
+        indices = [dataset.indices[i] for i in indices]
+        dataset = dataset.dataset
+    if type(dataset) is not TensorDataset or any(t.node is not None for t in dataset.tensors):
+        return None
+    if not indices or any(type(i) is not int for i in indices):
+        return None
+    at = np.array(indices)
+    return [wrap(t.numpy_view("DataLoader")[at]) for t in dataset.tensors]

@@ -1,0 +1,119 @@
+"""Orders in which to go through a dataset, as indices or as batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from adjoint.core.generator import Generator, default_generator
+
+Index_co = TypeVar("Index_co", covariant=True)
+DRAWN_AT_ONCE = 32  # with replacement PyTorch draws so many indices at a time, which fixes the use of the stream
+
+
+class Sampler(Generic[Index_co]):
+    """An order: a subclass has `__iter__`, and `__len__` if a loader is to know its own."""
+
+    def __iter__(self) -> Iterator[Index_co]:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+
+class SequentialSampler(Sampler[int]):
+    """0, 1, 2, …"""
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler[int]):
+    """All indices in random order; with `replacement`, `num_samples` drawn independently.
+
+    Without a generator each pass begins a stream of its own, whose seed is drawn from the default generator.
+    Raises TypeError or ValueError for options of the wrong type, and for no samples.
+    """
+
+    def __init__(
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:  # fmt: skip
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        if type(replacement) is not bool:
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if type(self.num_samples) is not int or self.num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices a pass gives: as many as there are samples, unless told otherwise."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        n, wanted = len(self.data_source), self.num_samples
+        source = self.generator or Generator().manual_seed(draw_seed())
+        if self.replacement:
+            for _ in range(wanted // DRAWN_AT_ONCE):
+                yield from source.randint(0, n, (DRAWN_AT_ONCE,), np.int64).tolist()
+            yield from source.randint(0, n, (wanted % DRAWN_AT_ONCE,), np.int64).tolist()
+        else:
+            for _ in range(wanted // n):
+                yield from source.randperm(n).tolist()
+            yield from source.randperm(n).tolist()[: wanted % n]  # drawn even when none of it is wanted
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for i in (self.generator or default_generator).randperm(len(self.indices)).tolist():
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class BatchSampler(Sampler[list[Any]]):
+    """Lists of `batch_size` indices of another sampler; the last may be shorter, unless `drop_last`."""
+
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
+        if type(batch_size) is not int or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if type(drop_last) is not bool:
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        indices = iter(self.sampler)
+        while batch := list(islice(indices, self.batch_size)):
+            if self.drop_last and len(batch) < self.batch_size:
+                return
+            yield batch
+
+    def __len__(self) -> int:
+        count = len(self.sampler)  # type: ignore[arg-type]
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+def draw_seed(generator: Generator | None = None) -> int:
+    """A seed from a generator's stream, or the default one's: a whole number below 2⁶³."""
+    return int((generator or default_generator).random((), np.int64))

@@ -1,0 +1,167 @@
+"""Schedules of the learning rate, each with the rate it gives at an epoch; lr₀ is the rate at the start."""
+
+from __future__ import annotations
+
+import types
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import cos, pi
+from typing import Any
+
+from adjoint.optim.one_cycle import OneCycleLR
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.schedule import LRScheduler, check_optimizer, rates
+
+__all__ = [
+    "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "OneCycleLR", "StepLR",
+]  # fmt: skip
+
+
+class LambdaLR(LRScheduler):
+    """lr₀ · lr_lambda(epoch), with one function for all groups or one for each. Raises ValueError for another count."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        check_optimizer(optimizer)
+        count = len(optimizer.param_groups)
+        lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        if len(lambdas) != count:
+            raise ValueError(f"Expected {count} lr_lambdas, but got {len(lambdas)}")
+        self.lr_lambdas: list[Callable[[int], float]] = lambdas
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the optimizer and the functions; of objects that can be called, their attributes."""
+        kept = {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
+        kept["lr_lambdas"] = [None if isinstance(f, types.FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]
+        return kept
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        for f, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if attributes is not None:
+                f.__dict__.update(attributes)
+
+
+class StepLR(LRScheduler):
+    """lr₀ · gamma^⌊epoch / step_size⌋."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
+        return [lr * self.gamma for lr in now] if due else now
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """lr₀ · gamma^(how many of `milestones` have been reached)."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        times = self.milestones.get(self.last_epoch)
+        return [lr * self.gamma**times for lr in now] if times else now
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        reached = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [lr * self.gamma**reached for lr in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """lr₀ · a factor that goes from `start_factor` to `end_factor` in equal steps over `total_iters` epochs, and stays.
+
+    Raises ValueError unless 0 < start_factor ≤ 1 and 0 ≤ end_factor ≤ 1.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < start_factor <= 1:
+            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+        if not 0 <= end_factor <= 1:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        if self.last_epoch == 0:
+            return [lr * self.start_factor for lr in now]
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return now
+        rise = self.end_factor - self.start_factor
+        growth = 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
+        return [lr * growth for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        done = min(self.total_iters, self.last_epoch)
+        factor = self.start_factor + (self.end_factor - self.start_factor) * done / self.total_iters
+        return [lr * factor for lr in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """lr₀ · gamma^epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        return now if self._is_initial else [lr * self.gamma for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """eta_min + (lr₀ - eta_min) (1 + cos(π epoch / T_max)) / 2.
+
+    Each rate is computed from the one before, so that changes made by others are kept.
+    Source: Loshchilov and Hutter, SGDR, 2016.
+    """
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        if self._is_initial:
+            return now
+        low, epoch, period = self.eta_min, self.last_epoch, self.T_max
+        if (epoch - 1 - period) % (2 * period) == 0:  # up again from the lowest point
+            rise = (1 - cos(pi / period)) / 2
+            return [lr + (base - low) * rise for base, lr in zip(self.base_lrs, now, strict=True)]
+        ratio = (1 + cos(pi * epoch / period)) / (1 + cos(pi * (epoch - 1) / period))
+        return [ratio * (lr - low) + low for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        low = self.eta_min
+        return [low + (base - low) * (1 + cos(pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]

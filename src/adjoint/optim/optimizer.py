@@ -1,0 +1,146 @@
+"""What every optimizer is: groups of parameters with options, state for each parameter, and a step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from adjoint.autograd.grad_mode import enable_grad
+from adjoint.core.mode import Scope, mode, watch
+from adjoint.optim.groups import Group, as_groups, completed
+from adjoint.optim.hooks import RemovableHandle, attach, hooked
+from adjoint.optim.state import State, pack, unpack
+
+
+class Optimizer:
+    """Changes parameters along their gradients.
+
+    `params`: tensors, pairs (name, tensor), or dicts which hold these under "params" and options beside them;
+    `defaults`: the options of groups that do not say otherwise. An optimizer overrides `update(group)`, or `step`.
+    """
+
+    like_parameter: tuple[str, ...] = ()  # entries of a parameter's state which have its shape
+    _opt_called = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = hooked(cls.step)  # type: ignore[method-assign]
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.state: State = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._step_pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._step_post_hooks: dict[int, Callable[..., Any]] = {}
+        self.check_options(defaults)
+        given = as_groups(params)
+        ready: list[Group] = []
+        for each in given:
+            ready.append(self._completed(each, ready))
+        for group, full in zip(given, ready, strict=True):
+            self._take(group, full)
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raise ValueError for a number that the optimizer cannot use."""
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Optimize the parameters of one more group too; the dict becomes the group.
+
+        Raises TypeError and ValueError as the constructor does, and changes nothing then.
+        """
+        refuse_while_tracing("add_param_group()")
+        self._take(param_group, self._completed(param_group, self.param_groups))
+
+    def _completed(self, given: Any, others: list[Group]) -> Group:
+        group = completed(given, self.defaults, others)
+        try:
+            self.check_options(group)
+        except ValueError as error:
+            raise ValueError(f"{error} in parameter group {len(others)}") from None
+        return group
+
+    def _take(self, given: Group, full: Group) -> None:
+        given.update(full)
+        self.param_groups.append(given)
+
+    @hooked
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change every parameter that has a gradient, once. `closure()` computes the loss, which is returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        watch(self, _group_identities, "parameter groups of the optimizer", settled=True)
+        with Scope(recording=bool(self.defaults.get("differentiable"))):
+            for group in self.param_groups:
+                self.update(group)
+        watch(self, _state_identities, "state tensors of the optimizer", settled=True)
+        return loss
+
+    def update(self, group: Group) -> None:
+        """Change the parameters of one group. A compiled step traces this: no value of a tensor may be read here."""
+        raise NotImplementedError(f"{type(self).__name__} has neither a step() nor an update() of its own")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients; or, unless `set_to_none`, let them be zeros without history."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad.detach_().zero_()
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""
+        return attach(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return attach(self._step_post_hooks, hook)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and options as plain data in PyTorch's layout. Its tensors are the optimizer's own, not copies."""
+        return pack(self.state, self.param_groups)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict()` gave, here or in PyTorch. Values are copied.
+
+        Raises KeyError and ValueError for a dict that does not fit the parameters, and changes nothing then.
+        """
+        refuse_while_tracing("load_state_dict()")
+        state, groups = unpack(state_dict, self.param_groups, self.defaults, self.like_parameter)
+        self.state = state
+        for group, new in zip(self.param_groups, groups, strict=True):  # a compiled step knows the groups themselves
+            group.clear()
+            group.update(new)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._step_pre_hooks = {}
+        self._step_post_hooks = {}
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+
+def refuse_while_tracing(called: str) -> None:
+    """Raise RuntimeError within a step that is being compiled: Python state set there would be set only once."""
+    if mode.tracer is not None:
+        raise RuntimeError(f"{called} inside a compiled step would run only while the step is traced: call it outside")
+
+
+def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
+
+
+def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])

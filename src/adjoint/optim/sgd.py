@@ -1,0 +1,88 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.mode import concrete, setting, watch
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import zeros_like
+from adjoint.optim.groups import Group, with_gradients
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_implementation, check_learning_rate, check_number, fitted, scalar
+
+
+class SGD(Optimizer):
+    """p ← p - lr b, with b ← momentum b + (1 - dampening) g, and at first b ← g; g includes weight_decay p.
+
+    With `nesterov` the update is g + momentum b in place of b; with `maximize` g is the negated gradient. `foreach`
+    and `fused` choose among PyTorch's implementations, and nothing here; `differentiable` records the step itself.
+    Raises ValueError for negative numbers, and for `nesterov` without momentum or with dampening.
+    Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
+    """
+
+    like_parameter = ("momentum_buffer",)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+        nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+            "fused": fused,
+        }  # fmt: skip
+        self.check_options(defaults)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        check_implementation(defaults)
+        super().__init__(params, defaults)
+
+    def check_options(self, options: Group) -> None:
+        check_learning_rate(options["lr"])
+        check_number("momentum value", options["momentum"])
+        check_number("weight_decay value", options["weight_decay"])
+
+    def update(self, group: Group) -> None:
+        maximize = watch(group, lambda g: bool(g["maximize"]), "SGD maximize")
+        decays = watch(group, lambda g: g["weight_decay"] != 0, "SGD weight_decay != 0")
+        has_momentum = watch(group, lambda g: g["momentum"] != 0, "SGD momentum != 0")
+        dampens = watch(group, lambda g: g["dampening"] != 0, "SGD dampening != 0")
+        nesterov = watch(group, lambda g: bool(g["nesterov"]), "SGD nesterov")
+        special = dampens or watch(group, lambda g: bool(g["differentiable"]), "SGD differentiable")
+        numbers = (
+            -scalar(setting(group, "lr")),
+            setting(group, "weight_decay") if decays else 0,
+            setting(group, "momentum") if has_momentum else 0,
+            1 - setting(group, "dampening") if dampens else 1,
+        )
+        for p in with_gradients(group):
+            descent, weight_decay, momentum, share = fitted(numbers, p)
+            g = -p.grad if maximize else p.grad
+            if decays:
+                g = g.add(p, alpha=weight_decay)
+            if has_momentum:
+                buffer, first = self._buffer(p, special)
+                if first:
+                    buffer.copy_(g.detach())
+                else:
+                    buffer.mul_(momentum).add_(g, alpha=share)
+                g = g.add(buffer, alpha=momentum) if nesterov else buffer
+            p.add_(g, alpha=descent)
+
+    def _buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
+        """The momentum buffer of `p`, and whether the gradient is to be copied into it.
+
+        The first gradient is neither dampened nor recorded; where that says nothing, momentum · 0 + g does for it too.
+        """
+        state = self.state[p]
+        exists = watch(state, _has_buffer, "SGD momentum_buffer exists") if special else _has_buffer(state)
+        if not exists:
+            with concrete():
+                state["momentum_buffer"] = zeros_like(p)
+        return state["momentum_buffer"], special and not exists
+
+
+def _has_buffer(state: dict[str, Any]) -> bool:
+    return state.get("momentum_buffer") is not None

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import data
+
+
+class Stream(data.IterableDataset[int]):
+    def __init__(self, *items: int) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def test_tensor_dataset() -> None:
+    dataset = data.TensorDataset(ad.arange(6).reshape(3, 2), ad.arange(3))
+    assert len(dataset) == 3
+    assert [t.tolist() for t in dataset[1]] == [[2, 3], 1]
+    assert [t.tolist() for t in dataset[1:]] == [[[2, 3], [4, 5]], [1, 2]]
+    with pytest.raises(AssertionError, match="Size mismatch between tensors: the first dimensions are 3, 4"):
+        data.TensorDataset(ad.zeros(3), ad.zeros(4, 2))
+    with pytest.raises(ValueError, match="at least one tensor"):
+        data.TensorDataset()
+
+
+def test_subset() -> None:
+    dataset = data.TensorDataset(ad.arange(9))
+    subset = data.Subset(dataset, [8, 4, 6])
+    assert len(subset) == 3
+    assert subset[1][0].item() == 4
+    assert subset[[2, 0]][0].tolist() == [6, 8]
+
+    class Doubled(data.Subset[Any]):
+        def __getitem__(self, index: int) -> Any:
+            return super().__getitem__(index)[0] * 2
+
+    assert [b.tolist() for b in data.DataLoader(Doubled(dataset, [8, 4, 6]), 2)] == [[16, 8], [12]]
+
+
+def test_concatenation() -> None:
+    a, b = data.TensorDataset(ad.arange(3)), data.TensorDataset(ad.arange(10, 14))
+    both: data.ConcatDataset[Any] = a + b
+    assert len(both) == 7
+    assert [both[i][0].item() for i in (0, 2, 3, 6, -1, -7)] == [0, 2, 10, 13, 13, 0]
+    assert [x.tolist() for (x,) in data.DataLoader(both, 4)] == [[0, 1, 2, 10], [11, 12, 13]]
+    with pytest.raises(ValueError, match="absolute value of index should not exceed dataset length"):
+        both[-8]
+    with pytest.raises(IndexError, match="index 7 is out of range"):
+        both[7]
+    with pytest.raises(AssertionError, match="empty iterable"):
+        data.ConcatDataset([])
+    with pytest.raises(AssertionError, match="does not support IterableDataset"):
+        data.ConcatDataset([a, Stream(1)])  # type: ignore[list-item]
+
+
+def test_chain() -> None:
+    chain = Stream(1, 2) + Stream(3)
+    assert list(chain) == [1, 2, 3]
+    assert len(chain) == 3
+    with pytest.raises(AssertionError, match="only supports IterableDataset"):
+        list(data.ChainDataset([[1]]))
+
+
+def test_a_dataset_without_getitem() -> None:
+    class Nothing(data.Dataset[int]):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Nothing has no __getitem__"):
+        Nothing()[0]
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+Loose = namedtuple("Loose", ["z"])
+
+BATCHES: list[list[Any]] = [
+    [1, 2, 3],
+    [True, False],
+    [1.5, 2.0],
+    [np.float32(1.5), np.float32(2)],
+    [np.int16(3), np.int16(4)],
+    [np.bool_(True), np.bool_(False)],
+    ["a", "bc"],
+    [b"a", b"bc"],
+    [np.arange(3), np.arange(3) + 1],
+    [np.float64(1), np.float64(2)],
+    [{"a": 1, "b": [2.0, np.zeros(2)]}, {"a": 3, "b": [4.0, np.ones(2)]}],
+    [OrderedDict(b=1, a=2), OrderedDict(a=3, b=4)],
+    [defaultdict(list, a=1), defaultdict(list, a=2)],
+    [(1, "x"), (2, "y")],
+    [[1, (2.0,)], [3, (4.0,)]],
+    [Point(1, 2.0), Point(3, 4.0)],
+    [Loose(np.ones(1)), Loose(np.zeros(1))],
+    [range(3), range(3)],
+]
+
+
+def plain(value: Any) -> Any:
+    """Tensors of either library as arrays, within the structure they stand in."""
+    if hasattr(value, "numpy"):
+        array = value.numpy()
+        return ("tensor", array.dtype, array.shape, array.tolist())
+    if isinstance(value, dict):
+        return (type(value), [(k, plain(v)) for k, v in value.items()])
+    if isinstance(value, (list, tuple)):
+        return (type(value), [plain(v) for v in value])
+    return value
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_collate_as_pytorch_does(batch: list[Any]) -> None:
+    torch = pytest.importorskip("torch")
+    assert plain(data.default_collate(batch)) == plain(torch.utils.data.default_collate(batch))
+
+
+@pytest.mark.parametrize("sample", [*(batch[0] for batch in BATCHES), None])
+def test_convert_as_pytorch_does(sample: Any) -> None:
+    torch = pytest.importorskip("torch")
+    assert plain(data.default_convert(sample)) == plain(torch.utils.data.default_convert(sample))
+
+
+def test_collate_tensors() -> None:
+    assert data.default_collate([ad.ones(2), ad.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+    assert data.default_collate([ad.tensor(3), ad.tensor(4)]).tolist() == [3, 4]
+    for kept in (ad.ones(2), np.array(["a"])):
+        assert data.default_convert(kept) is kept
+
+
+def test_collate_refusals() -> None:
+    for parts in ([ad.zeros(2), ad.zeros(2), ad.zeros(3)], [np.zeros(2), np.zeros(2), np.zeros(3)]):
+        with pytest.raises(RuntimeError, match=r"equal size, but got \[2\] at entry 0 and \[3\] at entry 2"):
+            data.default_collate(parts)
+    with pytest.raises(RuntimeError, match="should be of equal size, but the sizes are 1, 2"):
+        data.default_collate([[1, 2], [3]])
+    with pytest.raises(TypeError, match=r"batch must contain tensors.*found <class 'object'>"):
+        data.default_collate([object()])
+    with pytest.raises(TypeError, match="found <U1"):
+        data.default_collate([np.array(["a"])])

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import data
+
+
+class Numbers(data.Dataset[ad.Tensor]):
+    """0, 1, …: a dataset as users write them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __getitem__(self, index: int) -> ad.Tensor:
+        return ad.tensor([index, -index])
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class Stream(data.IterableDataset[int]):
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.count))
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def pair(count: int = 23) -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(count, 2, 3)).astype(np.float32), rng.integers(0, 9, count)
+
+
+def assert_same_batches(ours: Any, theirs: Any) -> None:
+    ours, theirs = list(ours), list(theirs)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert type(a) is type(b)
+        for x, y in zip(a, b, strict=True):
+            assert x.numpy().dtype == y.numpy().dtype
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"batch_size": 5},
+    {"batch_size": 5, "drop_last": True},
+    {"batch_size": 23, "shuffle": True},
+    {"batch_size": 4, "shuffle": True, "drop_last": True},
+    {"batch_size": 100, "shuffle": True},
+    {"batch_sampler": [[3, 1], [0], [-1, 5, 5]]},
+    {"batch_size": 2, "sampler": [9, 8, 7]},
+    {"batch_size": None, "shuffle": True},
+    {"batch_size": None},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("own_generator", [False, True])
+def test_same_batches_as_pytorch_over_epochs(options: dict[str, Any], own_generator: bool) -> None:
+    torch = pytest.importorskip("torch")
+    x, y = pair()
+    loaders = []
+    for library, module in ((ad, data), (torch, torch.utils.data)):
+        lib: Any = library
+        lib.manual_seed(11)
+        generator = lib.Generator().manual_seed(5) if own_generator else None
+        dataset = module.TensorDataset(lib.from_numpy(x), lib.from_numpy(y))
+        loaders.append(module.DataLoader(dataset, generator=generator, **options))
+    ours, theirs = loaders
+    assert len(ours) == len(theirs)
+    for _ in range(3):
+        assert_same_batches(ours, theirs)
+        assert ad.rand(1).item() == torch.rand(1).item()  # the default streams are at the same place
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"replacement": True}, {"num_samples": 57}, {"replacement": True, "num_samples": 70}]
+)
+@pytest.mark.parametrize("own_generator", [False, True])
+def test_random_sampler_is_pytorchs(options: dict[str, Any], own_generator: bool) -> None:
+    torch = pytest.importorskip("torch")
+    orders = []
+    for library, module in ((ad, data), (torch, torch.utils.data)):
+        lib: Any = library
+        lib.manual_seed(2)
+        generator = lib.Generator().manual_seed(8) if own_generator else None
+        sampler = module.RandomSampler(range(23), generator=generator, **options)
+        orders.append([*sampler, *sampler, len(sampler), lib.rand(1).item()])
+    assert orders[0] == orders[1]
+
+
+def test_subset_random_sampler_is_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    ours = data.SubsetRandomSampler([5, 7, 9, 11], ad.Generator().manual_seed(1))
+    theirs = torch.utils.data.SubsetRandomSampler([5, 7, 9, 11], torch.Generator().manual_seed(1))
+    assert [*ours, *ours, len(ours)] == [*theirs, *theirs, len(theirs)]
+
+
+@pytest.mark.parametrize("lengths", [[10, 8, 5], [0.5, 0.3, 0.2], [0.34, 0.33, 0.33]])
+def test_random_split_is_pytorchs(lengths: list[float]) -> None:
+    torch = pytest.importorskip("torch")
+    ours = data.random_split(Numbers(23), lengths, ad.Generator().manual_seed(1))
+    theirs = torch.utils.data.random_split(range(23), lengths, torch.Generator().manual_seed(1))
+    assert [part.indices for part in ours] == [list(part.indices) for part in theirs]
+    ad.manual_seed(4)
+    torch.manual_seed(4)
+    reference = torch.utils.data.random_split(range(9), [4, 5])
+    assert data.random_split(Numbers(9), [4, 5])[0].indices == reference[0].indices
+
+
+def test_random_split_refusals() -> None:
+    with pytest.raises(ValueError, match="does not equal the length of the input dataset"):
+        data.random_split(Numbers(5), [2, 2])
+    with pytest.raises(ValueError, match="Fraction at index 1 is not between 0 and 1"):
+        data.random_split(Numbers(5), [0.5, -0.5, 1.0])
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        data.random_split(Numbers(5), [0.99, 0.01])
+
+
+class Slow(data.TensorDataset):
+    """A subclass goes sample by sample."""
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_fast_path_gives_what_the_slow_path_gives(options: dict[str, Any]) -> None:
+    tensors = [ad.from_numpy(a) for a in pair()]
+    tensors.append(tensors[0].transpose(1, 2))  # not contiguous
+    loaders = [data.DataLoader(kind(*tensors), **options) for kind in (data.TensorDataset, Slow)]
+    batches = []
+    for loader in loaders:
+        ad.manual_seed(3)
+        batches.append([*loader, *loader])
+    assert_same_batches(*batches)
+
+
+def test_fast_path_for_subsets_and_its_memory() -> None:
+    x, y = (ad.from_numpy(a) for a in pair())
+    order = [4, 2, 2, 19, -1]
+    nested = data.Subset(data.Subset(data.TensorDataset(x, y), order), [3, 0, 4])
+    slow = data.Subset(data.Subset(Slow(x, y), order), [3, 0, 4])
+    assert_same_batches(data.DataLoader(nested, 2), data.DataLoader(slow, 2))
+    (batch,) = data.DataLoader(data.TensorDataset(x), len(x))
+    batch[0].zero_()
+    assert x.abs().sum().item() > 0
+
+
+def test_no_sample_is_made_on_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a sample was made")
+
+    x, y = (ad.from_numpy(a) for a in pair())
+    monkeypatch.setattr(ad.Tensor, "__getitem__", refuse)
+    assert len([*data.DataLoader(data.TensorDataset(x, y), 5, shuffle=True)]) == 5
+    with pytest.raises(AssertionError, match="a sample was made"):
+        list(data.DataLoader(Slow(x, y), 5))
+
+
+def test_tensors_that_record_keep_recording() -> None:
+    x = ad.ones(4, 2, requires_grad=True)
+    for (batch,) in data.DataLoader(data.TensorDataset(x), 3):
+        batch.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1.0, 1.0]] * 4
+
+
+def test_datasets_of_the_users_own() -> None:
+    loader = data.DataLoader(Numbers(5), 2)
+    assert [batch.tolist() for batch in loader] == [[[0, 0], [1, -1]], [[2, -2], [3, -3]], [[4, -4]]]
+    assert len(loader) == 3
+    gathered = data.DataLoader(Numbers(5), 3, collate_fn=lambda samples: [int(s[0]) for s in samples])
+    assert list(gathered) == [[0, 1, 2], [3, 4]]
+
+
+def test_many_at_once() -> None:
+    class Many(Numbers):
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            asked.append(indices)
+            return [10 * i for i in indices]
+
+    asked: list[Any] = []
+    assert [b.tolist() for b in data.DataLoader(Many(3), 2)] == [[0, 10], [20]]
+    assert [b.tolist() for b in data.DataLoader(data.Subset(Many(9), [7, 5]), 2)] == [[70, 50]]
+    assert asked == [[0, 1], [2], [7, 5]]
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"batch_size": 3, "drop_last": True}, {"batch_size": None}])
+@pytest.mark.parametrize("count", [0, 6, 7])
+def test_streams(options: dict[str, Any], count: int) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Theirs(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(count))
+
+        def __len__(self) -> int:
+            return count
+
+    ours = data.DataLoader(Stream(count), **options)
+    theirs = torch.utils.data.DataLoader(Theirs(), **options)
+    assert len(ours) == len(theirs)
+    for _ in range(2):
+        a, b = list(ours), list(theirs)
+        assert [getattr(x, "tolist", lambda x=x: x)() for x in a] == [getattr(x, "tolist", lambda x=x: x)() for x in b]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "error", "message"),
+    [
+        (Numbers(3), {"num_workers": 2}, RuntimeError, "num_workers=2 is not implemented yet"),
+        (Numbers(3), {"num_workers": -1}, ValueError, "should be non-negative"),
+        (Numbers(3), {"timeout": -1}, ValueError, "timeout option should be non-negative"),
+        (Numbers(3), {"prefetch_factor": 2}, ValueError, "prefetch_factor"),
+        (Numbers(3), {"persistent_workers": True}, ValueError, "needs num_workers > 0"),
+        (Numbers(3), {"multiprocessing_context": "spawn"}, ValueError, "multiprocessing_context"),
+        (Numbers(3), {"shuffle": True, "sampler": [0]}, ValueError, "mutually exclusive with shuffle"),
+        (Numbers(3), {"batch_sampler": [[0]], "batch_size": 2}, ValueError, "batch_sampler option is mutually"),
+        (Numbers(3), {"batch_size": None, "drop_last": True}, ValueError, "disables auto-batching"),
+        (Numbers(3), {"batch_size": 0}, ValueError, "positive integer value, but got batch_size=0"),
+        (Numbers(3), {"drop_last": 1}, ValueError, "drop_last should be a boolean value"),
+        (Numbers(0), {"shuffle": True}, ValueError, "positive integer value, but got num_samples=0"),
+        (Stream(3), {"shuffle": True}, ValueError, "unspecified shuffle option, but got shuffle=True"),
+        (Stream(3), {"sampler": [1]}, ValueError, "unspecified sampler option"),
+        (Stream(3), {"batch_sampler": [[1]]}, ValueError, "unspecified batch_sampler option"),
+    ],
+)
+def test_refusals(dataset: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        data.DataLoader(dataset, **options)
+
+
+def test_what_is_fixed_once_made() -> None:
+    loader = data.DataLoader(Numbers(3))
+    with pytest.raises(ValueError, match="batch_size attribute should not be set after DataLoader is initialized"):
+        loader.batch_size = 4
+    assert loader.batch_size == 1
+
+
+def test_samplers_refuse() -> None:
+    with pytest.raises(TypeError, match="replacement should be a boolean value, but got replacement=1"):
+        data.RandomSampler(range(3), replacement=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_samples=-2"):
+        data.RandomSampler(range(3), num_samples=-2)
+    with pytest.raises(ValueError, match="batch_size=True"):
+        data.BatchSampler(range(3), True, False)
+    with pytest.raises(NotImplementedError):
+        iter(data.Sampler())

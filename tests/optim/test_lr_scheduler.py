@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.optim import lr_scheduler
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("StepLR", {"step_size": 4}),
+    ("StepLR", {"step_size": 1, "gamma": 0.9}),
+    ("MultiStepLR", {"milestones": [3, 7, 7, 11], "gamma": 0.5}),
+    ("ExponentialLR", {"gamma": 0.93}),
+    ("CosineAnnealingLR", {"T_max": 6}),
+    ("CosineAnnealingLR", {"T_max": 5, "eta_min": 0.01}),
+    ("LambdaLR", {"lr_lambda": lambda epoch: 1 / (1 + epoch)}),
+    ("LambdaLR", {"lr_lambda": [lambda epoch: 0.9**epoch, lambda epoch: epoch + 1]}),
+    ("LinearLR", {}),
+    ("LinearLR", {"start_factor": 0.1, "end_factor": 0.7, "total_iters": 9}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20}),
+    ("OneCycleLR", {"max_lr": [0.5, 0.1], "epochs": 4, "steps_per_epoch": 5, "anneal_strategy": "linear"}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20, "three_phase": True, "pct_start": 0.25}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20, "base_momentum": [0.7, 0.8], "max_momentum": 0.9}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20, "cycle_momentum": False, "div_factor": 5}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20, "final_div_factor": 50, "pct_start": 0.6}),
+]
+each = pytest.mark.parametrize(("name", "options"), CASES)
+MOVED = ("lr", "momentum", "betas")
+
+
+def optimizer(library: Any, kind: str = "SGD") -> Any:
+    p, q = (library.tensor([1.0], requires_grad=True) for _ in range(2))
+    return getattr(library.optim, kind)([{"params": [p]}, {"params": [q], "lr": 0.3}], lr=0.1)
+
+
+def sequence(optimizer: Any, schedule: Any, steps: int) -> list[Any]:
+    """The options which schedules move, before and after each step."""
+    seen = []
+    for _ in range(steps):
+        options = [{k: g[k] for k in MOVED if k in g} for g in optimizer.param_groups]
+        seen.append((options, list(schedule.get_last_lr())))
+        optimizer.step()
+        schedule.step()
+    return seen
+
+
+@each
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_same_sequence_as_pytorch(name: str, options: dict[str, Any], kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = optimizer(ad, kind), optimizer(torch, kind)
+    schedule = getattr(lr_scheduler, name)(ours, **copy.copy(options))
+    reference = getattr(torch.optim.lr_scheduler, name)(theirs, **copy.copy(options))
+    assert sequence(ours, schedule, 20) == sequence(theirs, reference, 20)
+
+
+@each
+def test_state_goes_both_ways(name: str, options: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = optimizer(ad), optimizer(torch)
+    schedule = getattr(lr_scheduler, name)(ours, **copy.copy(options))
+    reference = getattr(torch.optim.lr_scheduler, name)(theirs, **copy.copy(options))
+    expected = sequence(ours, schedule, 16)[8:]
+    sequence(theirs, reference, 8)
+    fresh = optimizer(ad)
+    loaded = getattr(lr_scheduler, name)(fresh, **copy.copy(options))
+    state = reference.state_dict()
+    loaded.load_state_dict(copy.deepcopy(state))
+    fresh.load_state_dict(theirs.state_dict())
+    assert loaded.state_dict() == state
+    assert sequence(fresh, loaded, 8) == expected
+
+
+@each
+def test_closed_form(name: str, options: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = optimizer(ad), optimizer(torch)
+    schedule = getattr(lr_scheduler, name)(ours, **copy.copy(options))
+    reference = getattr(torch.optim.lr_scheduler, name)(theirs, **copy.copy(options))
+    for o, s in ((ours, schedule), (theirs, reference)):
+        o.step()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            s.step(7)
+    assert schedule.get_last_lr() == pytest.approx(reference.get_last_lr(), rel=1e-14)
+
+
+def test_resuming_needs_the_initial_rate() -> None:
+    ours = optimizer(ad)
+    with pytest.raises(KeyError, match=r"'initial_lr' is not specified in param_groups\[0\]"):
+        lr_scheduler.StepLR(ours, 3, last_epoch=2)
+    first = lr_scheduler.StepLR(ours, 3)
+    sequence(ours, first, 2)
+    again = lr_scheduler.StepLR(ours, 3, last_epoch=first.last_epoch)
+    assert again.last_epoch == 3
+    assert again.base_lrs == [0.1, 0.3]
+
+
+def test_warnings() -> None:
+    ours = optimizer(ad)
+    schedule = lr_scheduler.ExponentialLR(ours, 0.5)
+    with pytest.warns(UserWarning, match="before `optimizer.step\\(\\)`"):
+        schedule.step()
+    with pytest.warns(UserWarning, match="please use `get_last_lr\\(\\)`"):
+        schedule.get_lr()
+    ours.step()
+    with pytest.warns(UserWarning, match="epoch parameter"):
+        schedule.step(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("LambdaLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
+        ("LinearLR", {"start_factor": 0}, ValueError, "Starting multiplicative factor"),
+        ("LinearLR", {"end_factor": 1.5}, ValueError, "Ending multiplicative factor"),
+        ("OneCycleLR", {"max_lr": 1}, ValueError, "You must define either total_steps OR"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 0}, ValueError, "Expected positive integer total_steps, but got 0"),
+        ("OneCycleLR", {"max_lr": 1, "epochs": 2, "steps_per_epoch": 1.5}, ValueError, "integer steps_per_epoch"),
+        ("OneCycleLR", {"max_lr": [1], "total_steps": 5}, ValueError, "max_lr has 1 values, param_groups has 2"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 5, "pct_start": 2}, ValueError, "Expected float between 0 and 1"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 5, "anneal_strategy": "x"}, ValueError, "'cos' or 'linear'"),
+    ],
+)
+def test_refusals_change_nothing(name: str, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    ours = optimizer(ad)
+    before = [dict(group) for group in ours.param_groups]
+    with pytest.raises(error, match=message):
+        getattr(lr_scheduler, name)(ours, **options)
+    assert [dict(group) for group in ours.param_groups] == before
+
+
+def test_only_for_optimizers() -> None:
+    for make in (lr_scheduler.StepLR, lr_scheduler.LambdaLR, lr_scheduler.OneCycleLR):
+        with pytest.raises(TypeError, match="str is not an Optimizer"):
+            make("optimizer", 3)
+
+
+def test_one_cycle_ends() -> None:
+    ours = optimizer(ad)
+    schedule = lr_scheduler.OneCycleLR(ours, 1.0, total_steps=3)
+    sequence(ours, schedule, 3)
+    before = [dict(group) for group in ours.param_groups]
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"Tried to step 4 times\. The specified number of total steps is 3"):
+            schedule.step()
+    assert schedule.last_epoch == 3
+    assert [dict(group) for group in ours.param_groups] == before
+
+
+def test_one_cycle_needs_momentum() -> None:
+    class Plain(ad.optim.Optimizer):
+        pass
+
+    plain = Plain([ad.ones(1, requires_grad=True)], {"lr": 0.1})
+    with pytest.raises(ValueError, match="must support momentum or beta1"):
+        lr_scheduler.OneCycleLR(plain, 1.0, total_steps=3)
+    schedule = lr_scheduler.OneCycleLR(plain, 1.0, total_steps=30, cycle_momentum=False)
+    assert schedule.get_last_lr() == [pytest.approx(0.04)]
+
+
+def test_rate_kept_in_a_tensor() -> None:
+    rate = ad.tensor(0.5, dtype=ad.float64)
+    ours = ad.optim.SGD([ad.ones(1, requires_grad=True)], lr=rate)
+    schedule = lr_scheduler.ExponentialLR(ours, 0.5)
+    last = schedule.get_last_lr()
+    ours.step()
+    schedule.step()
+    assert ours.param_groups[0]["lr"] is rate
+    assert rate.item() == 0.25
+    assert last[0].item() == 0.5
+    assert schedule.base_lrs[0].item() == 0.5
+
+
+def test_lambda_objects_keep_their_attributes() -> None:
+    class Factor:
+        def __init__(self, base: float) -> None:
+            self.base = base
+
+        def __call__(self, epoch: int) -> float:
+            return self.base**epoch
+
+    schedule = lr_scheduler.LambdaLR(optimizer(ad), [Factor(0.5), lambda epoch: 1.0])
+    state = schedule.state_dict()
+    assert state["lr_lambdas"] == [{"base": 0.5}, None]
+    other = lr_scheduler.LambdaLR(optimizer(ad), [Factor(0.9), lambda epoch: 1.0])
+    other.load_state_dict(state)
+    assert other.lr_lambdas[0].base == 0.5  # type: ignore[attr-defined]
