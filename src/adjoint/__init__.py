@@ -1,52 +1,50 @@
-"""Adjoint: reverse-mode automatic differentiation on NumPy, with PyTorch's words, and a compiler for whole training steps."""
+"""Adjoint: automatic differentiation on NumPy, with PyTorch's words, and a compiler for whole training steps."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import adjoint.ops.operators  # noqa: F401  gives Tensor its operators
+import adjoint.ops.operators
 from adjoint import autograd as autograd
-from adjoint.autograd.backward import backward as _backward  # noqa: F401  gives Tensor its backward()
-from adjoint.autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from adjoint.core.device import device
-from adjoint.core.dtype import (
-    bool_ as bool,
-)
-from adjoint.core.dtype import (
-    complex64,
-    complex128,
-    dtype,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    int8,
-    int16,
-    int32,
-    int64,
-    promote_types,
-    result_type,
-    set_default_dtype,
-    uint8,
-)
-from adjoint.core.size import Size
-from adjoint.core.tensor import Tensor
-from adjoint.functions import conversion as _conversion  # noqa: F401  gives Tensor its conversions
-from adjoint.functions import index as _index  # noqa: F401  gives Tensor its brackets
-from adjoint.functions.activation import *  # noqa: F403
-from adjoint.functions.convolution import *  # noqa: F403
-from adjoint.functions.creation import *  # noqa: F403
-from adjoint.functions.einsum import *  # noqa: F403
-from adjoint.functions.gather import *  # noqa: F403
-from adjoint.functions.joining import *  # noqa: F403
-from adjoint.functions.linear import *  # noqa: F403
-from adjoint.functions.normalization import *  # noqa: F403
-from adjoint.functions.pointwise import *  # noqa: F403
-from adjoint.functions.pooling import *  # noqa: F403
-from adjoint.functions.random import *  # noqa: F403
-from adjoint.functions.reduce import *  # noqa: F403
-from adjoint.functions.shape import *  # noqa: F403
+from adjoint.autograd.grad_mode import enable_grad as enable_grad
+from adjoint.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from adjoint.autograd.grad_mode import no_grad as no_grad
+from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from adjoint.core.device import device as device
+from adjoint.core.dtype import bool_ as bool
+from adjoint.core.dtype import complex64 as complex64
+from adjoint.core.dtype import complex128 as complex128
+from adjoint.core.dtype import dtype as dtype
+from adjoint.core.dtype import float16 as float16
+from adjoint.core.dtype import float32 as float32
+from adjoint.core.dtype import float64 as float64
+from adjoint.core.dtype import get_default_dtype as get_default_dtype
+from adjoint.core.dtype import int8 as int8
+from adjoint.core.dtype import int16 as int16
+from adjoint.core.dtype import int32 as int32
+from adjoint.core.dtype import int64 as int64
+from adjoint.core.dtype import promote_types as promote_types
+from adjoint.core.dtype import result_type as result_type
+from adjoint.core.dtype import set_default_dtype as set_default_dtype
+from adjoint.core.dtype import uint8 as uint8
+from adjoint.core.size import Size as Size
+from adjoint.core.tensor import Tensor as Tensor
+from adjoint.functions import conversion as _conversion
+from adjoint.functions import index as _index
+from adjoint.functions.activation import *
+from adjoint.functions.convolution import *
+from adjoint.functions.creation import *
+from adjoint.functions.einsum import *
+from adjoint.functions.gather import *
+from adjoint.functions.joining import *
+from adjoint.functions.linear import *
+from adjoint.functions.normalization import *
+from adjoint.functions.pointwise import *
+from adjoint.functions.pooling import *
+from adjoint.functions.random import *
+from adjoint.functions.reduce import *
+from adjoint.functions.shape import *
 
 if TYPE_CHECKING:
     from adjoint import data as data

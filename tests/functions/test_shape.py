@@ -25,7 +25,7 @@ E = np.zeros((0, 3))
         "t.flatten(x, -2)", "t.ravel(x)", "x.unflatten(2, (2, 2))", "x.unflatten(-1, (-1, 2))", "x.permute(2, 0, 1)",
         "x.permute((0, 2, 1))", "t.permute(x, (1, 0, 2))", "t.permute(x, dims=(-1, 0, 1))", "x.transpose(0, 2)",
         "x.transpose(-1, 1)", "s.transpose(0, 0)", "t.swapaxes(x, 0, 1)", "t.swapdims(x, 0, 1)", "m.t()", "v.t()",
-        "m.T", "x.mT", "x.movedim(0, 2)", "t.movedim(x, (0, 1), (1, 2))", "x.movedim(-1, 0)", "x.unsqueeze(0)",
+        "x.select(1, 0)", "t.select(x, -1, -2)", "m.T", "x.mT", "x.movedim(0, 2)", "t.movedim(x, (0, 1), (1, 2))", "x.movedim(-1, 0)", "x.unsqueeze(0)",
         "x.unsqueeze(-1)", "s.unsqueeze(0)", "t.unsqueeze(x, 2)", "x.unsqueeze(1).squeeze()",
         "x.unsqueeze(1).squeeze(1)", "x.squeeze(0)", "x.unsqueeze(0).squeeze((0, 1))", "s.squeeze()", "s.squeeze(0)",
         "x.unsqueeze(0).squeeze(())", "v.expand(2, 3)", "v.expand(-1)", "m.expand(4, -1, 3)",
@@ -150,3 +150,21 @@ def test_contiguous_is_the_tensor_itself() -> None:
     assert x.contiguous() is x
     assert not x.t().is_contiguous()
     assert x.t().contiguous().is_contiguous()
+
+
+def test_3_4_views_share_storage_and_say_how_they_were_made() -> None:
+    base = ad.rand(2, 3, 4, requires_grad=True)
+    views = {"View": base.view(3, 8), "Transpose": base.transpose(0, 1), "Select": base.select(1, 0)}
+    assert [tuple(v.shape) for v in views.values()] == [(3, 8), (3, 2, 4), (2, 4)]
+    for name, view in views.items():
+        assert np.shares_memory(view.detach().numpy(), base.detach().numpy())
+        assert view.grad_fn.name() == f"{name}Backward0"
+
+
+def test_3_5_gradients_of_views_reach_the_base_once() -> None:
+    base = ad.rand(2, 3, 4, requires_grad=True)
+    (base.view(3, 8).sum() + base.transpose(0, 1).sum() + base.select(1, 0).sum()).backward()
+    assert base.grad is not None
+    expected = np.full((2, 3, 4), 2.0)
+    expected[:, 0] = 3.0
+    np.testing.assert_array_equal(base.grad.numpy(), expected)

@@ -17,7 +17,7 @@ import numpy as np
 import adjoint
 from adjoint.core.generator import Generator
 from adjoint.core.op import Op
-from adjoint.functions import activation, linear, loss, pooling
+from adjoint.functions import activation, classification, linear, loss, pooling
 from adjoint.functions import convolution as convolutions
 from adjoint.ops import (
     arithmetic,
@@ -295,6 +295,8 @@ def _contractions() -> list[Sample]:
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
+        _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
+        _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
     ]
 
 

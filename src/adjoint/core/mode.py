@@ -77,7 +77,8 @@ def concrete() -> Scope:
 
 def setting(holder: Any, key: Any) -> Any:
     """`holder[key]`, a number, or `holder[k1][k2]…` for a tuple of keys. While tracing it is an input of the compiled step,
-    read anew at each call."""
+    read anew at each call.
+    """
     tracer = mode.tracer if unusual.count else None
     if tracer is not None:
         return tracer.read_setting(holder, key)

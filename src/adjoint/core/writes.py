@@ -7,7 +7,8 @@ what a node kept was written after the node was made.
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +18,15 @@ from adjoint.core.site import Site
 ndarray = np.ndarray
 
 
-class Write(NamedTuple):
-    """The last write into some memory."""
+class Write:
+    """The last write into some memory: after which nodes, and from where."""
 
-    order: int
-    site: Site | None
-    memory: weakref.ref[Any]
+    __slots__ = ("memory", "order", "site")
+
+    def __init__(self, memory: weakref.ref[Any]) -> None:
+        self.memory = memory
+        self.order = -1
+        self.site: Site | None = None
 
 
 class Writes:
@@ -36,12 +40,23 @@ class Writes:
 
     def record(self, array: Any, site: Site | None) -> None:
         """Note that `array` is written now."""
+        self.stamp((self.of(array),), site)
+
+    def of(self, array: Any) -> Write:
+        """The entry for the memory of `array`, for those who write it again and again."""
         memory = owner(array)
         key = id(memory)
-        before = self.by_memory.get(key)
-        held = weakref.ref(memory, lambda _: self.by_memory.pop(key, None)) if before is None else before.memory
+        write = self.by_memory.get(key)
+        if write is None:
+            write = self.by_memory[key] = Write(weakref.ref(memory, lambda _: self.by_memory.pop(key, None)))
+        return write
+
+    def stamp(self, entries: Iterable[Write], site: Site | None) -> None:
+        """Note that these memories are written now."""
         self.last = order = tick()
-        self.by_memory[key] = Write(order, site, held)
+        for write in entries:
+            write.order = order
+            write.site = site
 
     def since(self, array: Any, order: int) -> Write | None:
         """The last write into the memory of `array`, if it came after `order`."""

@@ -113,6 +113,8 @@ def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
 
 @fused(composite=_softmax_composite, node="SoftmaxBackward0", dx=_softmax_dx)
 def _softmax(x: Any, *, axis: int) -> Any:
+    if not x.size:
+        return x.copy()
     e = np.exp(x - x.max(axis, keepdims=True))
     e /= e.sum(axis, keepdims=True)
     return e
@@ -129,6 +131,8 @@ def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
 
 @fused(composite=_log_softmax_composite, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
 def _log_softmax(x: Any, *, axis: int) -> Any:
+    if not x.size:
+        return x.copy()
     shifted = x - x.max(axis, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis, keepdims=True))
     return shifted

@@ -13,7 +13,7 @@ from adjoint.functions.surface import public
 from adjoint.ops import movement, selection
 
 __all__ = [
-    "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "squeeze", "swapaxes",
+    "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes",
     "swapdims", "t", "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
@@ -251,6 +251,20 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     bounds = tuple((at, at + length, 1) if i == d else (0, n, 1) for i, n in enumerate(input.array.shape))
     return movement.slice(input, bounds=bounds)
+
+
+@public()
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The elements whose position along `dim` is `index`; that dimension goes. Raises IndexError outside the dimension."""
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = one_dim(dim, input.ndim)
+    size = input.array.shape[d]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.array.shape)} at dimension {d}"
+        )
+    return movement.select(input, axis=d, at=index % size)
 
 
 @public()

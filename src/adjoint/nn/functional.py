@@ -19,18 +19,16 @@ from adjoint.functions.activation import (
     softplus,
     tanhshrink,
 )  # fmt: skip
+from adjoint.functions.classification import cross_entropy, nll_loss, one_hot
 from adjoint.functions.convolution import conv1d, conv2d, conv3d, pad, unfold
+from adjoint.functions.embedding import embedding
 from adjoint.functions.linear import linear
 from adjoint.functions.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cross_entropy,
-    embedding,
     huber_loss,
     l1_loss,
     mse_loss,
-    nll_loss,
-    one_hot,
     smooth_l1_loss,
 )  # fmt: skip
 from adjoint.functions.normalization import batch_norm, cosine_similarity, layer_norm, normalize

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.families import binary, unary
 from adjoint.ops.error_function import erf_array
+from adjoint.ops.selection import where
 
 
 @unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
@@ -89,11 +90,17 @@ def atan(x: Any) -> Any:
     return np.arctan(x)
 
 
+def _squared_distance(x: Any, y: Any) -> Any:
+    """x² + y², and 1 at the origin, where the angle's gradient is taken as 0."""
+    squared = x * x + y * y
+    return where(squared == 0, 1.0, squared)
+
+
 @binary(
     promotion="float",
     scalar="atan2",
-    dx=lambda g, x, y: g * (y / (x * x + y * y)),
-    dy=lambda g, x, y: -(g * (x / (x * x + y * y))),
+    dx=lambda g, x, y: g * (y / _squared_distance(x, y)),
+    dy=lambda g, x, y: -(g * (x / _squared_distance(x, y))),
 )
 def atan2(x: Any, y: Any) -> Any:
     """The angle of the point with ordinate x and abscissa y, in (-π, π]."""

@@ -1,0 +1,181 @@
+"""Losses of classifiers, whose targets are classes: cross entropy and what it is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import fused
+from adjoint.core.mode import mode, unusual
+from adjoint.core.op import apply
+from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.activation import log_softmax
+from adjoint.functions.loss import check_sizes, named_reduction, reduced
+from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
+from adjoint.ops.creation import iota
+
+__all__ = ["cross_entropy", "nll_loss", "one_hot"]
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-ln softmax(input)[target]: logits (N, C, …) with class indices (N, …), or probabilities of the logits' shape.
+
+    Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
+    """
+    if input.ndim == 0:
+        raise IndexError("cross_entropy: expected logits with a class dimension, got a 0-d tensor")
+    axis = 0 if input.ndim == 1 else 1
+    reduction = named_reduction(size_average, reduce, reduction)
+    if weight is not None:
+        _check_weight(weight, input.array.shape[axis])
+    logs = log_softmax(input, axis)
+    if target.array.dtype.kind == "f" and target.array.shape == input.array.shape:
+        return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing, axis)
+    loss = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0.0:
+        return loss
+    spread = _smooth(logs, target, weight, ignore_index, reduction, axis)
+    share = label_smoothing / input.array.shape[axis]
+    return arithmetic.add(arithmetic.mul(loss, 1.0 - label_smoothing), arithmetic.mul(spread, share))
+
+
+def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction_name: str, smoothing: float, axis: int) -> Any:
+    classes = logs.array.shape[axis]
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / classes
+    terms = logs * target
+    if weight is not None:
+        terms = terms * movement.reshape(weight, shape=tuple(classes if d == axis else 1 for d in range(logs.ndim)))
+    loss = -reduction.sum(terms, axes=(axis,), keepdims=False)
+    if reduction_name == "mean":
+        return reduction.sum(loss, axes=tuple(range(loss.ndim)), keepdims=False) / max(
+            movement.numel(loss.array.shape), 1
+        )
+    return reduced(loss, reduction_name)
+
+
+def _smooth(logs: Any, target: Any, weight: Any, ignore_index: int, reduction_name: str, axis: int) -> Any:
+    """The part of label smoothing that spreads over all classes."""
+    shape = tuple(logs.array.shape[axis] if d == axis else 1 for d in range(logs.ndim))
+    terms = logs if weight is None else logs * movement.reshape(weight, shape=shape)
+    counted = comparison.ne(target, ignore_index)
+    loss = selection.where(counted, -reduction.sum(terms, axes=(axis,), keepdims=False), 0.0)
+    if reduction_name != "mean":
+        return reduced(loss, reduction_name)
+    share = _weights(target, weight, counted, logs)
+    return reduced(loss, "mean", share)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input[target]: log-probabilities (N, C, …) with class indices (N, …).
+
+    Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
+    """
+    axis = 0 if input.ndim == 1 else 1
+    reduction = named_reduction(size_average, reduce, reduction)
+    shape = input.array.shape
+    expected = shape[:axis] + shape[axis + 1 :]
+    if target.array.dtype.kind not in "iu":
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype}")
+    if target.array.shape != expected:
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size "
+            f"({target.array.shape[0] if target.ndim else 0}): input {tuple(shape)} "
+            f"needs a target of {tuple(expected)}, got {tuple(target.array.shape)}"
+        )
+    counted = comparison.ne(target, ignore_index)
+    safe = selection.where(counted, target, np.asarray(0, target.array.dtype))
+    _check_classes(safe, shape[axis])
+    if weight is None and reduction == "mean" and input.ndim == 2:
+        return _mean_nll(input, target, ignore=ignore_index)
+    picked = _picked(input, safe, axis)
+    if weight is None:
+        loss = selection.where(counted, arithmetic.neg(picked), 0.0)
+        if reduction != "mean":
+            return reduced(loss, reduction)
+        return reduced(loss, "mean", selection.cast(counted, dtype=input.array.dtype))
+    _check_weight(weight, shape[axis])
+    share = _weights(safe, weight, counted, input)
+    return reduced(selection.where(counted, -(picked * share), 0.0), reduction, share)
+
+
+def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
+    counted = comparison.ne(target, ignore)
+    safe = selection.where(counted, target, np.asarray(0, target.array.dtype))
+    loss = selection.where(counted, arithmetic.neg(_picked(logs, safe, 1)), 0.0)
+    return reduced(loss, "mean", selection.cast(counted, dtype=logs.array.dtype))
+
+
+def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
+    """-g/n at each counted sample's class."""
+    counted = comparison.ne(target, ignore)
+    count = reduction.sum(selection.cast(counted, dtype=getattr(g, "array", g).dtype), axes=(0,), keepdims=False)
+    share = selection.where(counted, -(g / count), 0.0)
+    column = (logs_shape[0], 1)
+    at = movement.reshape(selection.where(counted, target, np.asarray(0, np.int64)), shape=column)
+    return indexing.scatter_add(movement.reshape(share, shape=column), at, shape=logs_shape, axis=1)
+
+
+@fused(composite=_mean_nll_composite, node="NllLossBackward0", dlogs=_mean_nll_dlogs)
+def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
+    counted = target != ignore
+    picked = logs[np.arange(len(target)), np.where(counted, target, 0)]
+    return -np.where(counted, picked, 0).sum(dtype=logs.dtype) / logs.dtype.type(np.count_nonzero(counted))
+
+
+def _check_classes(target: Any, classes: int) -> None:
+    indexing.check_range(target, classes, f"Target {{}} is out of bounds: classes are 0 to {classes - 1}", low=0)
+
+
+def _check_weight(weight: Tensor, classes: int) -> None:
+    if tuple(weight.array.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.array.shape)}"
+        )
+
+
+def _weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
+    if weight is None:
+        return selection.cast(counted, dtype=like.array.dtype)
+    safe = selection.where(counted, target, np.asarray(0, target.array.dtype))
+    share = apply(indexing.index.op, (weight, safe), {"pattern": (0,)})  # type: ignore[attr-defined]
+    return selection.where(counted, share, 0.0)
+
+
+def _picked(input: Tensor, target: Tensor, axis: int) -> Any:
+    """input at the target's class. While tracing, a comparison with every class: it fuses into the softmax's loops."""
+    shape = target.array.shape
+    at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))
+    if unusual.count and mode.tracer is not None:
+        classes = input.array.shape[axis]
+        numbers = iota(count=classes, start=0, step=1, dtype=target.array.dtype)
+        column = movement.reshape(numbers, shape=tuple(classes if d == axis else 1 for d in range(input.ndim)))
+        return reduction.sum(selection.where(comparison.eq(at, column), input, 0.0), axes=(axis,), keepdims=False)
+    return movement.reshape(indexing.gather(input, at, axis=axis), shape=shape)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one."""
+    classes = num_classes if num_classes != -1 else int(tensor.numpy_view("one_hot()").max(initial=-1)) + 1
+    _check_classes(tensor, classes)
+    column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
+    return selection.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))
