@@ -1,0 +1,235 @@
+"""Tying a program's values to memory: arguments, captured state, settings, results, gradients, and the arena for the rest."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from adjoint.compiler.cache import compile_kernel
+from adjoint.compiler.fuse import Fusion, Group
+from adjoint.compiler.graph import Argument, Constant, Graph, Setting, State, Value
+from adjoint.compiler.kernels.nest import Kernel
+from adjoint.compiler.llvm.engine import load
+from adjoint.compiler.memory import Plan, Span, aligned_array, aligned_bytes, plan
+from adjoint.compiler.outcome import Outcome
+from adjoint.compiler.runtime import Segment
+from adjoint.compiler.view import View
+from adjoint.core.tensor import Tensor, wrap
+
+
+class Buffer:
+    """Memory that stays where it is from call to call, until it is replaced: values that share it share this object."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+class GradientSlot:
+    """A gradient's tensor, used again from call to call as long as nobody else holds it."""
+
+    __slots__ = ("buffer", "tensor", "value")
+
+    # references to `tensor`: this slot, the program's name for it, the leaf's .grad, getrefcount's argument
+    HELD = 4
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.tensor: Tensor = wrap(aligned_array(value))
+        self.buffer = Buffer(self.tensor.array)
+
+    def renew(self) -> None:
+        """New memory: the old belongs to the user now."""
+        self.tensor = wrap(aligned_array(self.value))
+        self.buffer.array = self.tensor.array
+
+
+class Binding:
+    """Where every value of a graph lies, and the tables of pointers that kernels read."""
+
+    def __init__(self, graph: Graph, fusion: Fusion, kernels: dict[Group, Kernel], outcome: Outcome) -> None:
+        self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
+        self.step = {group: i for i, group in enumerate(fusion.order)}
+        self.buffers: dict[Value, Buffer] = {}
+        self.locals: dict[Value, str] = {}  # memory that each call brings or makes, by its name there
+        self.fresh: dict[str, Value] = {}  # results: the names of new arrays
+        self.result_names: list[str] = []
+        self.gradients: list[GradientSlot] = []
+        self.copied_in: list[Value] = []  # states whose memory kernels cannot take as it lies
+        self.copied_out: list[tuple[Any, Value]] = []  # (symbol or gradient slot, value) to copy when all is computed
+        self.settings = (ctypes.c_double * max(1, len(graph.of_kind(Setting))))()
+        self._views: dict[str, View] = {}  # operands of calls, by name
+        self._place_inputs()
+        self._place_results()
+        self._place_gradients()
+        self._place_writes()
+        self.plan: Plan = self._place_rest()
+        self._engine = load([compile_kernel(k.text) for k in {k.name: k for k in kernels.values()}.values()])
+        self._tables = {g: (ctypes.c_void_p * max(1, len(k.arguments)))() for g, k in kernels.items()}
+        self._fill_tables()
+
+    def _place_inputs(self) -> None:
+        numbers = np.ctypeslib.as_array(self.settings)
+        for i, v in enumerate(self.graph.of_kind(Setting)):
+            self.buffers[v] = Buffer(numbers[i : i + 1].reshape(()))
+        for v in self.graph.of_kind(Constant):
+            array = aligned_array(v)
+            array[...] = v.source.array
+            self.buffers[v] = Buffer(array)
+        for v in self.graph.of_kind(Argument):
+            self.locals[v] = f"a{v.source.number}"
+        for v in self.graph.of_kind(State):
+            array = v.source.locate().array
+            if not _usable(array):
+                self.copied_in.append(v)
+                array = aligned_array(v)
+            self.buffers[v] = Buffer(array)
+
+    def _place_results(self) -> None:
+        for v in self.outcome.results:
+            if v not in self.locals:
+                name = f"o{len(self.fresh)}"
+                self.fresh[name] = v
+                self.locals[v] = name
+            self.result_names.append(self.locals[v])
+
+    def _is_placed(self, v: Value) -> bool:
+        return v in self.buffers or v in self.locals
+
+    def _place_gradients(self) -> None:
+        for _, v in self.outcome.gradients:
+            if v is not None:
+                slot = GradientSlot(v)
+                self.gradients.append(slot)
+                if self._is_placed(v):
+                    self.copied_out.append((slot, v))
+                else:
+                    self.buffers[v] = slot.buffer
+
+    def _place_writes(self) -> None:
+        """A new value is written straight over the old one if nobody needs the old one by then."""
+        for symbol, v in self.outcome.writes:
+            if self._is_placed(v) or not self._may_overwrite(symbol, v):
+                self.copied_out.append((symbol, v))
+            elif symbol in self.buffers:
+                self.buffers[v] = self.buffers[symbol]
+            else:
+                self.locals[v] = self.locals[symbol]
+
+    def _may_overwrite(self, symbol: Value, v: Value) -> bool:
+        group = self.fusion.maker.get(v)
+        if group is None or group.call or v.op.combine or symbol in self.copied_in:
+            return False
+        at = self.step[group]
+        for other, view in self._reads(symbol):
+            if self.step[other] > at or (other is group and not (view.is_linear and view.base.size == v.size)):
+                return False
+        return True
+
+    def _reads(self, base: Value) -> Iterator[tuple[Group, View]]:
+        """Who reads a value in memory, and how."""
+        for group in self.fusion.groups:
+            for equation in group.equations:
+                for operand in equation.operands:
+                    view = self.fusion.views[operand]
+                    if view.base is base:
+                        yield group, view
+
+    def _place_rest(self) -> Plan:
+        """The arena holds what only the program sees, each value from the step that makes it to the last that reads it."""
+        last: dict[Value, int] = {}
+        for group in self.fusion.groups:
+            for equation in group.equations:
+                for operand in equation.operands:
+                    base = self.fusion.views[operand].base
+                    last[base] = max(last.get(base, 0), self.step[group])
+        for _, v in self.copied_out:
+            last[v] = len(self.fusion.order)
+        spans = [
+            Span(v, self.step[group], max(last.get(v, 0), self.step[group]))
+            for group in self.fusion.order
+            for v in group.stored
+            if not self._is_placed(v) and v.op.family != "check"
+        ]
+        made = plan(spans)
+        self.arena = aligned_bytes(made.size)
+        for v, offset in made.offsets.items():
+            self.buffers[v] = Buffer(self.arena[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape))
+        return made
+
+    def _fill_tables(self) -> None:
+        for group, kernel in self.kernels.items():
+            table = self._tables[group]
+            for i, v in enumerate(kernel.arguments):
+                if v in self.buffers:
+                    table[i] = self.buffers[v].array.ctypes.data
+
+    def segment(self, groups: list[Group]) -> tuple[Segment, list[str]]:
+        """The native call for consecutive kernels, and the local arrays to pass it."""
+        arrays: list[str] = []
+        bindings: list[tuple[int, int]] = []
+        kernels = []
+        for group in groups:
+            kernel, start = self.kernels[group], ctypes.addressof(self._tables[group])
+            for i, v in enumerate(kernel.arguments):
+                if v in self.locals:
+                    name = self.locals[v]
+                    if name not in arrays:
+                        arrays.append(name)
+                    bindings.append((arrays.index(name), start + 8 * i))
+            kernels.append((self._engine.address(kernel.name), start))
+        return Segment(bindings, kernels, self), arrays
+
+    def array_of(self, v: Value, names: dict[str, Any]) -> str:
+        """An expression for the array of a call's operand or target; a name in `names` that `refresh` keeps up to date."""
+        view = self.fusion.views.get(v) or View.whole(v)
+        if view.base in self.locals:
+            local = self.locals[view.base]
+            if view == View.whole(view.base):
+                return local
+            name = f"view{len(names)}"
+            names[name] = lambda array: seen(view, array)
+            return f"{name}({local})"
+        name = f"v{len(names)}"
+        names[name] = seen(view, self.buffers[view.base].array)
+        self._views[name] = view
+        return name
+
+    def refresh(self, names: dict[str, Any]) -> bool:
+        """Bind the memory that captured tensors have now; False if it no longer fits what was traced."""
+        for _, _, symbol in self.outcome.state:
+            if isinstance(symbol.source, State) and symbol not in self.copied_in:
+                tensor = symbol.source.locate()
+                if tensor is None or not _usable(tensor.array):
+                    return False
+                if tensor.array.shape != symbol.shape or tensor.array.dtype != symbol.dtype:
+                    return False
+                self.buffers[symbol].array = tensor.array
+        self.rebind(names)
+        return True
+
+    def rebind(self, names: dict[str, Any]) -> None:
+        """Bring tables and operands up to date with the buffers."""
+        self._fill_tables()
+        for name, view in self._views.items():
+            names[name] = seen(view, self.buffers[view.base].array)
+
+
+def _usable(array: Any) -> bool:
+    """True if kernels can read and write the array where it lies."""
+    return bool(array.flags.c_contiguous and array.flags.aligned and array.flags.writeable)
+
+
+def seen(view: View, array: Any) -> Any:
+    """The elements of `array`, which is contiguous, that the view describes, in its memory."""
+    if view == View.whole(view.base):
+        return array
+    flat = array.reshape(-1)
+    if 0 in view.shape:
+        return flat[:0].reshape(view.shape)
+    return as_strided(flat[view.offset :], view.shape, tuple(s * array.itemsize for s in view.strides))

@@ -1,0 +1,199 @@
+"""Grouping equations into kernels: what shares an iteration space is computed in one loop nest, nothing stored between.
+
+A kernel runs over one shape. An elementwise equation joins the kernel that makes its operands if it reads them at the very
+element being computed; a reduction joins the kernel over its operand's shape and ends the loops over its axes. All other
+equations are calls of their NumPy function. Why an equation begins a new kernel is written down for `explain`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.compiler.graph import Graph, Value
+from adjoint.compiler.layout import is_kernel_op, is_virtual
+from adjoint.compiler.view import View, view_of
+
+Shape = tuple[int, ...]
+SMALL = 4096  # elements up to which unrelated loops over one shape are joined, to save a call
+
+
+class Group:
+    """Equations that run together: a kernel over `shape`, or one call (`shape` None)."""
+
+    __slots__ = ("axes", "call", "equations", "first", "needs", "reason", "reductions", "shape", "stored")
+
+    def __init__(self, shape: Shape | None, first: int, reason: str) -> None:
+        self.shape = shape
+        self.axes: Shape | None = None  # the reduced dimensions, if there is a reduction
+        self.equations: list[Value] = []
+        self.reductions: list[Value] = []
+        self.needs: set[Group] = set()
+        self.first = first  # position of the first equation in the graph
+        self.reason = reason
+        self.stored: list[Value] = []
+        self.call = shape is None
+
+    def __repr__(self) -> str:
+        kind = "call" if self.call else "kernel"
+        return f"<{kind} {' '.join(v.op.name for v in self.equations)}>"
+
+    def leads_back_to(self, other: Group) -> bool:
+        """True if this group needs `other`, directly or not."""
+        stack, seen = [self], {self}
+        while stack:
+            group = stack.pop()
+            if other in group.needs:
+                return True
+            fresh = group.needs - seen
+            seen |= fresh
+            stack.extend(fresh)
+        return False
+
+
+class Fusion:
+    """The groups of a graph, in an order in which they can run."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.views: dict[Value, View] = {v: View.whole(v) for v in graph.inputs}
+        self.maker: dict[Value, Group] = {}
+        self.groups: list[Group] = []
+        for position, value in enumerate(graph.equations):
+            view_of(value, self.views)
+            if not is_virtual(value):
+                self._place(position, value)
+        self.order = _ordered(self.groups)
+        self._mark_stored()
+
+    def _place(self, position: int, value: Value) -> None:
+        shape, reason = None, f"{value.op.name} is computed by NumPy"
+        joined: Group | None = None
+        if is_kernel_op(value):
+            shape = value.operands[0].shape if value.op.combine else value.shape
+            joined, reason = self._best(value, shape)
+        group = joined or Group(shape, position, reason)
+        if joined is None:
+            self.groups.append(group)
+        if value.op.combine and not group.call:
+            group.axes = value.params["axes"]
+            group.reductions.append(value)
+        group.equations.append(value)
+        group.needs |= {self.maker[b] for b in self._bases(value) if b in self.maker} - {group}
+        self.maker[value] = group
+
+    def _bases(self, value: Value) -> list[Value]:
+        """The values in memory that an equation reads, through views."""
+        return [self.views[o].base if o in self.views else o for o in value.operands]
+
+    def _best(self, value: Value, shape: Shape) -> tuple[Group | None, str]:
+        """The kernel to join, or why there is none."""
+        makers = [self.maker[b] for b in self._bases(value) if b in self.maker]
+        reason = "it reads only inputs" if not makers else ""
+        for group in sorted({g for g in makers if not g.call}, key=lambda g: -g.first):
+            refusal = self._refusal(group, value, shape)
+            if refusal is None:
+                return group, ""
+            reason = reason or refusal
+        if not reason:
+            reason = f"its operand is made by a call ({makers[0].equations[0].op.name})"
+        count = 1
+        for n in shape:
+            count *= n
+        if count <= SMALL:
+            for group in reversed(self.groups):
+                if not group.call and group.shape == shape and self._refusal(group, value, shape) is None:
+                    return group, ""
+        return None, reason
+
+    def _refusal(self, group: Group, value: Value, shape: Shape) -> str | None:
+        """Why `value` cannot join `group`; None if it can."""
+        assert group.shape is not None
+        name = value.op.name
+        if value.op.combine:
+            if group.shape != shape:
+                return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
+            if group.axes is not None and group.axes != value.params["axes"]:
+                return f"{name} folds axes {value.params['axes']}, its operand's kernel {group.axes}"
+        elif _count(shape) != _count(group.shape):
+            return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
+        for operand in value.operands:
+            view = self.views[operand]
+            aligned = align(view, group.shape)
+            if aligned is None or not _reads_alike(aligned, view.expand(shape).reshape(group.shape)):
+                return f"{name} reads {list(view.shape)} in an order of its own"
+            maker = self.maker.get(view.base)
+            if maker is group:
+                if view.base.op.combine:
+                    return f"{name} needs the finished {view.base.op.name}"
+                if not aligned.is_linear:
+                    return f"{name} reads other elements of {view.base.op.name} than the one being computed"
+            elif maker is not None and maker.leads_back_to(group):
+                return f"{name} also needs what comes after its operand's kernel"
+        return None
+
+    def _mark_stored(self) -> None:
+        outputs = set(self.graph.outputs)
+        for group in self.groups:
+            for value in group.equations:
+                if value in outputs or group.call or value.op.combine:
+                    group.stored.append(value)
+        read_elsewhere: set[Value] = set()
+        for group in self.groups:
+            for value in group.equations:
+                read_elsewhere |= {b for b in self._bases(value) if self.maker.get(b) not in (None, group)}
+        for group in self.groups:
+            group.stored.extend(v for v in group.equations if v in read_elsewhere and v not in group.stored)
+
+
+def align(view: View, shape: Shape) -> View | None:
+    """The view read over an iteration space of `shape`: broadcast, or the same elements in another shape."""
+    if view.shape == shape:
+        return view
+    if len(view.shape) <= len(shape) and all(
+        a in (1, b) for a, b in zip(reversed(view.shape), reversed(shape), strict=False)
+    ):
+        return view.expand(shape)
+    return view.reshape(shape) if _count(view.shape) == _count(shape) else None
+
+
+def _reads_alike(view: View, other: View | None) -> bool:
+    """True if both, of one shape and base, read the same elements in the same order."""
+    return other is not None and view.offset == other.offset and all(
+        n == 1 or a == b for n, a, b in zip(view.shape, view.strides, other.strides, strict=True)
+    )
+
+
+def _count(shape: Shape) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def _ordered(groups: list[Group]) -> list[Group]:
+    """Groups so that each comes after what it needs: checks first, else as the program had them."""
+    import heapq
+
+    users: dict[Group, list[Group]] = {g: [] for g in groups}
+    waiting = {}
+    for g in groups:
+        waiting[g] = len(g.needs)
+        for need in g.needs:
+            users[need].append(g)
+
+    def priority(g: Group) -> tuple[int, int]:
+        return (0 if g.call and g.equations[0].op.family == "check" else 1, g.first)
+
+    ready: list[Any] = [(*priority(g), i, g) for i, g in enumerate(groups) if not waiting[g]]
+    heapq.heapify(ready)
+    numbers = {g: i for i, g in enumerate(groups)}
+    order = []
+    while ready:
+        g = heapq.heappop(ready)[-1]
+        order.append(g)
+        for user in users[g]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, (*priority(user), numbers[user], user))
+    assert len(order) == len(groups), "the groups depend on one another in a circle"
+    return order

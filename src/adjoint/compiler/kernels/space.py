@@ -1,0 +1,98 @@
+"""The iteration space of a loop nest: which loops there are, and how far each access steps in each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjoint.compiler.fuse import Fusion, Group, align
+from adjoint.compiler.graph import Value
+from adjoint.compiler.view import View, row_major
+
+Shape = tuple[int, ...]
+
+
+class Access(NamedTuple):
+    """A value read or written in the nest: its array, the element at the origin, the step along each loop."""
+
+    base: Value
+    offset: int
+    strides: Shape
+
+
+class Loop(NamedTuple):
+    """One loop: its length, whether it folds a dimension, and whether its neighbours share a register."""
+
+    size: int
+    reduced: bool
+    vector: bool
+
+
+class Space:
+    """Loops from the outside in, and for every access its steps along them.
+
+    Neighbouring dimensions through which all accesses run evenly are one loop. The last one is spread over lanes; kept
+    dimensions lie outside, reduced ones inside.
+    """
+
+    def __init__(self, group: Group, fusion: Fusion) -> None:
+        assert group.shape is not None
+        self.shape = group.shape
+        self.axes = group.axes or ()
+        self.reads: dict[Value, Access] = {}  # by the operand as the equation names it
+        self.writes: dict[Value, Access] = {}
+        for value in group.equations:
+            for operand in value.operands:
+                view = fusion.views[operand]
+                if fusion.maker.get(view.base) is not group:
+                    aligned = align(view, self.shape)
+                    assert aligned is not None
+                    self.reads[operand] = Access(aligned.base, aligned.offset, aligned.strides)
+        for value in group.stored:
+            self.writes[value] = Access(value, 0, self._result_strides(value))
+        self._collapse()
+
+    def _result_strides(self, value: Value) -> Shape:
+        if not value.op.combine:
+            view = align(View.whole(value), self.shape)
+            assert view is not None
+            return view.strides
+        kept = tuple(1 if i in self.axes else n for i, n in enumerate(self.shape))
+        return tuple(0 if i in self.axes else s for i, s in enumerate(row_major(kept)))
+
+    def _collapse(self) -> None:
+        accesses = [*self.reads.values(), *self.writes.values()]
+        dims: list[tuple[int, bool, list[int]]] = []
+        for d, n in enumerate(self.shape):
+            if n == 1:
+                continue
+            steps = [a.strides[d] for a in accesses]
+            reduced = d in self.axes
+            if dims and dims[-1][1] == reduced and all(p == n * s for p, s in zip(dims[-1][2], steps, strict=True)):
+                dims[-1] = (dims[-1][0] * n, reduced, steps)
+            else:
+                dims.append((n, reduced, steps))
+        if not dims:
+            dims = [(1, False, [0] * len(accesses))]
+        last = len(dims) - 1
+        kept = [i for i, dim in enumerate(dims) if not dim[1] and i != last]
+        folded = [i for i, dim in enumerate(dims) if dim[1] and i != last]
+        order = [*kept, *folded, last] if dims[last][1] else [*kept, last, *folded]
+        self.loops = [Loop(dims[i][0], dims[i][1], i == last) for i in order]
+        steps_of = [tuple(dims[i][2][k] for i in order) for k in range(len(accesses))]
+        reads, writes = len(self.reads), len(self.writes)
+        self.reads = {
+            v: a._replace(strides=s) for (v, a), s in zip(self.reads.items(), steps_of[:reads], strict=True)
+        }
+        self.writes = {
+            v: a._replace(strides=s) for (v, a), s in zip(self.writes.items(), steps_of[reads : reads + writes], strict=True)
+        }
+
+    @property
+    def vector_at(self) -> int:
+        """The position of the loop that is spread over lanes."""
+        return next(i for i, loop in enumerate(self.loops) if loop.vector)
+
+    @property
+    def first_reduced(self) -> int:
+        """The position of the outermost reducing loop; the number of loops if none reduces."""
+        return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))

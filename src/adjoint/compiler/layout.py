@@ -1,0 +1,75 @@
+"""Deciding what lies in memory: movements become views, and copies are put where a view cannot say it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.compiler.graph import Graph, Value
+from adjoint.compiler.view import View, view_of
+from adjoint.core.spec import Spec
+from adjoint.ops.selection import copy
+
+COPY: Any = copy.op  # type: ignore[attr-defined]
+MADE = ("full", "iota")  # values which a kernel makes from the index, without memory
+
+
+def is_virtual(value: Value) -> bool:
+    """True if the value needs no memory of its own: a view, a constant fill, a range."""
+    return value.op is not None and (value.op.index is not None or value.op.family in MADE)
+
+
+def is_made(value: Value) -> bool:
+    """True for a constant fill or a range."""
+    return value.op is not None and value.op.family in MADE
+
+
+def _base(value: Value, views: dict[Value, View]) -> Value:
+    view = view_of(value, views)
+    return value if view is None else view.base
+
+
+def lay_out(graph: Graph) -> Graph:
+    """The graph with copies where needed: before a reshape that strides cannot express, and where an output, or the
+    operand of a call, would be virtual.
+    """
+    out = Graph(graph.name)
+    out.inputs = graph.inputs
+    renamed: dict[Value, Value] = {v: v for v in graph.inputs}
+    views: dict[Value, View] = {}
+    copies: dict[Value, Value] = {}
+
+    def in_memory(value: Value) -> Value:
+        if value not in copies:
+            copies[value] = out.add(COPY, (value,), {}, Spec(value.shape, value.dtype), value.origin)
+        return copies[value]
+
+    for v in graph.equations:
+        inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
+        if v.op.index is not None:
+            made = Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+            if view_of(made, views) is None:
+                made.inputs = (in_memory(inputs[0]),)
+                assert view_of(made, views) is not None, f"{v.op.name} of a contiguous array is no view"
+            out.equations.append(made)
+        else:
+            if not is_kernel_op(v):
+                inputs = tuple(in_memory(i) if isinstance(i, Value) and is_made(_base(i, views)) else i for i in inputs)
+            made = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+        renamed[v] = made
+    for v in graph.outputs:
+        made = renamed[v]
+        out.outputs.append(in_memory(made) if is_virtual(made) or made.op is None else made)
+    return out
+
+
+def is_kernel_op(value: Value) -> bool:
+    """True if native code computes this equation; False if NumPy is called."""
+    op = value.op
+    if op.effect or not (op.scalar is not None or op.combine is not None):
+        return False
+    return all(_has_kernel_type(v) for v in (value, *value.operands))
+
+
+def _has_kernel_type(value: Value) -> bool:
+    kind, size = value.dtype.kind, value.dtype.itemsize
+    return kind in "biu" or (kind == "f" and size in (4, 8))

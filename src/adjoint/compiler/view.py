@@ -1,0 +1,136 @@
+"""Where the elements of a moved value lie in the memory of the value it was moved from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adjoint.compiler.graph import Value
+
+Shape = tuple[int, ...]
+
+
+def row_major(shape: Shape) -> Shape:
+    """Strides, in elements, of a contiguous array."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+class View(NamedTuple):
+    """Element (i, j, …) is element `offset + i·strides[0] + j·strides[1] + …` of the contiguous array `base`."""
+
+    base: Value
+    shape: Shape
+    strides: Shape
+    offset: int
+
+    @classmethod
+    def whole(cls, base: Value) -> View:
+        """The array itself."""
+        return cls(base, base.shape, row_major(base.shape), 0)
+
+    @property
+    def is_linear(self) -> bool:
+        """True if the elements are those of the base, all of them and in its order."""
+        if self.offset or any(n == 0 for n in self.shape):
+            return not self.offset
+        expected = row_major(self.shape)
+        same = all(n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected, strict=True))
+        return same and _count(self.shape) == self.base.size
+
+    def permute(self, axes: Shape) -> View:
+        """Dimension i is the former dimension `axes[i]`."""
+        return self._replace(shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+
+    def expand(self, shape: Shape) -> View:
+        """New and size-1 dimensions repeated: stride 0."""
+        lead = len(shape) - len(self.shape)
+        strides = (0,) * lead + tuple(
+            s if n == m else 0 for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)
+        )
+        return self._replace(shape=shape, strides=strides)
+
+    def flip(self, axes: Shape) -> View:
+        """The order reversed along `axes`."""
+        offset, strides = self.offset, list(self.strides)
+        for a in axes:
+            offset += strides[a] * max(self.shape[a] - 1, 0)
+            strides[a] = -strides[a]
+        return self._replace(strides=tuple(strides), offset=offset)
+
+    def slice(self, bounds: tuple[tuple[int, int, int], ...]) -> View:
+        """One (start, stop, step) per dimension."""
+        offset = self.offset + sum(b[0] * s for b, s in zip(bounds, self.strides, strict=True))
+        return self._replace(
+            shape=tuple(len(range(*b)) for b in bounds),
+            strides=tuple(b[2] * s for b, s in zip(bounds, self.strides, strict=True)),
+            offset=offset,
+        )
+
+    def select(self, axis: int, at: int) -> View:
+        """One position along `axis`; the dimension goes."""
+        return View(
+            self.base,
+            self.shape[:axis] + self.shape[axis + 1 :],
+            self.strides[:axis] + self.strides[axis + 1 :],
+            self.offset + at * self.strides[axis],
+        )
+
+    def reshape(self, shape: Shape) -> View | None:
+        """The same elements in row-major order under another shape; None if no strides say so."""
+        if shape == self.shape:
+            return self
+        if _count(shape) == 0:
+            # with a stride along the last empty dimension, no load can be taken out of its loop
+            return self._replace(shape=shape, strides=row_major(shape))
+        runs = _merged(self.shape, self.strides)
+        strides: list[int] = []
+        pending = list(reversed(shape))  # innermost first
+        for size, stride in reversed(runs):
+            covered = 1
+            while covered < size:
+                n = pending.pop(0) if pending else 0
+                if n == 0 or size % (covered * n):
+                    return None
+                strides.append(stride * covered)
+                covered *= n
+        strides.extend(0 for _ in pending)  # what is left has size 1
+        return self._replace(shape=shape, strides=tuple(reversed(strides)))
+
+
+def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
+    """Dimensions as (size, stride), neighbours that lie in one run joined, those of size 1 dropped; outermost first."""
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(shape, strides, strict=True):
+        if n == 1:
+            continue
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = (runs[-1][0] * n, s)
+        else:
+            runs.append((n, s))
+    return runs
+
+
+def _count(shape: Shape) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def view_of(value: Value, views: dict[Value, View]) -> View | None:
+    """The view that a value is of its base: the whole for a computed one; None where a movement needs a copy first."""
+    found = views.get(value)
+    if found is not None:
+        return found
+    view: Any
+    if value.op is not None and value.op.index is not None:
+        source = view_of(value.operands[0], views)
+        view = None if source is None else value.op.index(source, **value.params)
+    else:
+        view = View.whole(value)
+    if view is not None:
+        views[value] = view
+    return view
