@@ -36,7 +36,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB
 
 def main(arguments: list[str]) -> int:
     """Run the task named first."""
-    tasks = {"demo": demo, "test": test, "lint": lint, "types": types, "bench": bench, "lock": lock}
+    tasks = {"demo": demo, "test": test, "lint": lint, "types": types, "stubs": stubs, "bench": bench, "lock": lock}
     name, *rest = arguments or ["help"]
     if name in tasks:
         return tasks[name](rest)
@@ -73,9 +73,15 @@ def types(arguments: list[str]) -> NoReturn:
     run(["-m", "mypy", *arguments], os.environ)
 
 
+def stubs(arguments: list[str]) -> NoReturn:
+    """Write core/tensor.pyi anew, which tells type checkers of Tensor's methods; --check only compares."""
+    run([str(ROOT / "tools" / "stubs.py"), *arguments], os.environ)
+
+
 def bench(arguments: list[str]) -> int:
     """Run the benchmark named first, one of benchmarks/*.py, on one thread; further arguments go to it."""
-    known = sorted(path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py"))
+    programs = [path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text(encoding="utf-8")]
+    known = sorted(path.stem for path in programs)
     if arguments and arguments[0] in known:
         run([str(ROOT / "benchmarks" / f"{arguments[0]}.py"), *arguments[1:]], one_thread(), oracle=oracle_wanted())
     say(f"bench takes one of: {', '.join(known) or 'none yet'}")

@@ -42,7 +42,7 @@ def test_without_a_task_all_are_listed() -> None:
     done = call()
     assert done.returncode == 0
     tasks = [line.split()[0] for line in done.stdout.splitlines()[2:]]
-    assert tasks == ["demo", "test", "lint", "types", "bench", "lock"]
+    assert tasks == ["demo", "test", "lint", "types", "stubs", "bench", "lock"]
 
 
 def test_unknown_task_is_refused() -> None:

@@ -65,7 +65,8 @@ def training(model: Any, optimizer: Any) -> Step:
 def close(a: Any, b: Any, rough: float = 2e-6) -> None:
     """Assert that two tensors agree, to the rounding of float32."""
     x, y = a.detach().numpy(), b.detach().numpy()
-    assert x.shape == y.shape and x.dtype == y.dtype
+    assert x.shape == y.shape
+    assert x.dtype == y.dtype
     np.testing.assert_allclose(x, y, rtol=20 * rough, atol=rough * max(1.0, float(np.abs(y).max(initial=0))))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.steps import batches, mlp, training
 
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from tests.compiler.steps import batches, mlp, training
 
 pytest.importorskip("llvmlite")
 
@@ -32,7 +32,8 @@ pytest.importorskip("llvmlite")
 )
 def test_reading_a_value_names_the_line(read: Any) -> None:
     x = ad.ones(3)
-    with pytest.raises(RuntimeError, match=r"not known while the step is being compiled, at .*test_errors.py:\d+") as info:
+    told = r"not known while the step is being compiled, at .*test_errors.py:\d+"
+    with pytest.raises(RuntimeError, match=told) as info:
         ad.compile(lambda x: read(x))(x)
     assert type(info.value).__name__ == "TraceError"
     assert x.tolist() == [1.0, 1.0, 1.0]
@@ -66,7 +67,8 @@ def test_a_failed_trace_leaves_everything_as_it_was() -> None:
     for name, p in model.named_parameters():
         assert isinstance(p.array, np.ndarray)
         np.testing.assert_array_equal(p.detach().numpy(), before[name].numpy())
-    assert ad.is_grad_enabled() and not ad.core.mode.unusual.count  # type: ignore[attr-defined]
+    assert ad.is_grad_enabled()
+    assert not ad.core.mode.unusual.count
 
 
 def test_shapes_that_do_not_fit_raise_as_they_do_eagerly() -> None:
@@ -108,7 +110,7 @@ def test_an_index_out_of_range_raises_the_same_error() -> None:
 
 def test_an_ndarray_or_a_tensor_with_history_as_argument() -> None:
     compiled = ad.compile(lambda x: x * 2)
-    with pytest.raises(TypeError, match="ndarray.*from_numpy"):
+    with pytest.raises(TypeError, match=r"ndarray.*from_numpy"):
         compiled(np.ones(3))
     with pytest.raises(RuntimeError, match="tensor with a history"):
         compiled(ad.ones(3, requires_grad=True) * 2)

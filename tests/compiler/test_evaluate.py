@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.compiler.programs import Program, programs
 
 import adjoint as ad
 from adjoint.compiler.evaluate import evaluate
@@ -14,7 +15,6 @@ from adjoint.compiler.graph import Argument, Graph, Value
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.rewrite import rewrite
 from adjoint.compiler.trace import Tracer
-from tests.compiler.programs import Program, programs
 
 pytest.importorskip("llvmlite")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ops.samples import SAMPLES, Sample
 
 import adjoint as ad
 from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.evaluate import evaluate
 from adjoint.compiler.trace import Tracer
-from tests.ops.samples import SAMPLES, Sample
 
 pytest.importorskip("llvmlite")
 FLOATS = {"float32": np.float32, "float64": np.float64}
@@ -55,7 +55,8 @@ def _close(ours: Any, expected: Any, floating: Any) -> None:
     assert ours.dtype == expected.dtype
     if expected.dtype.kind == "f":
         rough = 3e-6 if floating is np.float32 else 1e-12
-        np.testing.assert_allclose(ours, expected, rtol=10 * rough, atol=rough * max(1.0, float(np.abs(expected).max(initial=0))))
+        largest = float(np.abs(expected).max(initial=0))
+        np.testing.assert_allclose(ours, expected, rtol=10 * rough, atol=rough * max(1.0, largest))
     else:
         np.testing.assert_array_equal(ours, expected)
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tests.compiler.steps import OPTIMIZERS, batches, close, cnn, mlp, same_state, training
 
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from tests.compiler.steps import OPTIMIZERS, batches, close, cnn, mlp, same_state, training
 
 pytest.importorskip("llvmlite")
 
@@ -64,7 +64,8 @@ def test_the_program_of_the_design_document() -> None:
         last = step(x, y).item()
     assert last < 0.5 * first
     assert step.compilations == 1
-    assert "mm" in str(step.graph) and "kernel" in step.explain()
+    assert "mm" in str(step.graph)
+    assert "kernel" in step.explain()
 
 
 def test_another_batch_size_is_another_program_and_both_are_kept() -> None:
@@ -167,7 +168,9 @@ def test_containers_keywords_and_plain_values() -> None:
     a, b, c = (ad.tensor([1.0, 2.0]) * k for k in (1, 2, 3))
     got = combine(Pair(a, b), scale=2.0, parts={"a": c})
     assert got["out"].tolist() == [5.0, 10.0]
-    assert isinstance(got["pair"], Pair) and got["pair"].first.tolist() == [2.0, 4.0] and got["pair"].second.item() == 15.0
+    assert isinstance(got["pair"], Pair)
+    assert got["pair"].first.tolist() == [2.0, 4.0]
+    assert got["pair"].second.item() == 15.0
     assert got["list"] == [2.0, None]
     assert combine(Pair(a, b), scale=3.0, parts={"a": c}, flip=True)["out"].tolist() == [-6.0, -12.0]
     assert combine(Pair(c, b), scale=2.0, parts={"a": a})["out"].tolist() == [7.0, 14.0]
@@ -229,7 +232,8 @@ def test_a_result_that_is_an_input_or_state_is_a_tensor_of_its_own() -> None:
     same, now, copy = give(x)
     assert (same.tolist(), now.tolist(), copy.tolist()) == ([5.0, 6.0], [2.0, 2.0], [2.0, 2.0])
     give(x)
-    assert copy.tolist() == [2.0, 2.0] and state.tolist() == [3.0, 3.0]
+    assert copy.tolist() == [2.0, 2.0]
+    assert state.tolist() == [3.0, 3.0]
 
 
 def test_zero_size_and_non_contiguous_and_float64_arguments() -> None:
@@ -240,7 +244,8 @@ def test_zero_size_and_non_contiguous_and_float64_arguments() -> None:
     base = ad.from_numpy(np.random.default_rng(0).normal(size=(6, 7)))
     for x in (base, base.T, base[::2, 1:], ad.zeros(0, 4), base.float()):
         for ours, theirs in zip(compiled(x), f(x), strict=True):
-            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+            assert ours.dtype == theirs.dtype
+            assert ours.shape == theirs.shape
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=2e-6, atol=1e-7)
 
 
@@ -264,4 +269,5 @@ def test_dropped_compiled_functions_give_their_memory_back() -> None:
 
     program, weight = once()
     gc.collect()
-    assert program() is None and weight() is None
+    assert program() is None
+    assert weight() is None

@@ -25,7 +25,8 @@ MOVES = ("permute", "expand", "flip", "slice", "select", "reshape")
 
 def base_of(shape: tuple[int, ...]) -> tuple[Value, Any]:
     """An input of a graph, and an array of its shape whose elements are their own positions."""
-    return Graph("test").input(Spec(shape, np.dtype(np.int64)), Argument(0, "x")), np.arange(math.prod(shape)).reshape(shape)
+    value = Graph("test").input(Spec(shape, np.dtype(np.int64)), Argument(0, "x"))
+    return value, np.arange(math.prod(shape)).reshape(shape)
 
 
 def elements(view: View, flat: Any) -> Any:

@@ -132,4 +132,4 @@ def _tensor_backward(
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
-Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
+setattr(Tensor, "backward", _tensor_backward)  # noqa: B010  mypy would take a plain assignment for a mistake

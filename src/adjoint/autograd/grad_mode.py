@@ -56,7 +56,7 @@ def _in_each_step(function: Any, recording: bool) -> Any:
     @wraps(function)
     def generate(*args: Any, **kwargs: Any) -> Any:
         steps = function(*args, **kwargs)
-        resume: Callable[[], Any] = lambda: next(steps)
+        resume: Callable[[], Any] = lambda: next(steps)  # noqa: E731  the way to resume changes from turn to turn
         try:
             while True:
                 try:
@@ -68,10 +68,10 @@ def _in_each_step(function: Any, recording: bool) -> Any:
                     sent = yield item
                 except GeneratorExit:
                     raise
-                except BaseException as error:
-                    resume = lambda error=error: steps.throw(error)  # type: ignore[misc]
+                except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator shall see it
+                    resume = lambda error=error: steps.throw(error)  # type: ignore[misc] # noqa: E731
                 else:
-                    resume = lambda sent=sent: steps.send(sent)  # type: ignore[misc]
+                    resume = lambda sent=sent: steps.send(sent)  # type: ignore[misc] # noqa: E731
         finally:
             with Scope(recording=recording):
                 steps.close()

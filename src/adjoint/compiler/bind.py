@@ -1,4 +1,4 @@
-"""Tying a program's values to memory: arguments, captured state, settings, results, gradients, and the arena for the rest."""
+"""Tying a program's values to memory: arguments, captured state, settings, results, gradients, and the arena."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Binding:
                         yield group, view
 
     def _place_rest(self) -> Plan:
-        """The arena holds what only the program sees, each value from the step that makes it to the last that reads it."""
+        """The arena holds what only the program sees, from the step that makes a value to the last that reads it."""
         last: dict[Value, int] = {}
         for group in self.fusion.groups:
             for equation in group.equations:
@@ -186,7 +186,7 @@ class Binding:
         return Segment(bindings, kernels, self), arrays
 
     def array_of(self, v: Value, names: dict[str, Any]) -> str:
-        """An expression for the array of a call's operand or target; a name in `names` that `refresh` keeps up to date."""
+        """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
         view = self.fusion.views.get(v) or View.whole(v)
         if view.base in self.locals:
             local = self.locals[view.base]

@@ -22,8 +22,8 @@ PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on
 def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
-    Without llvmlite it says so once and returns `function` itself. torch.compile's options are accepted; but for `disable`
-    they choose among compilers, and change nothing. Others raise TypeError.
+    Without llvmlite it says so once and returns `function` itself. torch.compile's options are accepted; but for
+    `disable` they choose among compilers, and change nothing. Others raise TypeError.
     """
     unknown = sorted(set(options) - ACCEPTED)
     if unknown:
@@ -53,8 +53,8 @@ def _has_llvmlite() -> bool:
 class CompiledFunction:
     """A step with a program for each signature it was called with.
 
-    `graph`, `kernels` and `explain()` show the program that ran last; `compilations` counts the traces. Other attributes
-    are those of the function itself, so that a compiled module still has its parameters.
+    `graph`, `kernels` and `explain()` show the program that ran last; `compilations` counts the traces. Other
+    attributes are those of the function itself, so that a compiled module still has its parameters.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -133,8 +133,8 @@ class CompiledFunction:
     def _say_recompiling(self, entry: Any) -> None:
         changed = [w.what for w in entry.program.outcome.watches if not w.holds()]
         warnings.warn(
-            f"compiled function {self.name!r} was traced more than {PROGRAMS} times for one signature of arguments; what keeps "
-            f"changing: {', '.join(changed) or 'the tensors that it captured'}",
+            f"compiled function {self.name!r} was traced more than {PROGRAMS} times for one signature of arguments; "
+            f"what keeps changing: {', '.join(changed) or 'the tensors that it captured'}",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -173,7 +173,8 @@ def _signature(leaf: Any) -> Any:
         return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if type(leaf) is Tensor else id(leaf)
     if isinstance(leaf, np.ndarray):
         raise TypeError(
-            "a compiled step was given an ndarray, whose values would be frozen into it: pass a tensor (adjoint.from_numpy)"
+            "a compiled step was given an ndarray, whose values would be frozen into it: pass a tensor "
+            "(adjoint.from_numpy)"
         )
     try:
         hash(leaf)
@@ -200,8 +201,8 @@ class Lost:
     def pull(self, g: Any) -> Any:
         """Raise RuntimeError: there is no way back into the step."""
         raise RuntimeError(
-            f"this tensor was computed inside the compiled step {self.step!r}; call backward() inside the step, or compile "
-            "forward and backward together"
+            f"this tensor was computed inside the compiled step {self.step!r}; call backward() inside the step, or "
+            "compile forward and backward together"
         )
 
     def __repr__(self) -> str:

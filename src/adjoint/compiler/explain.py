@@ -1,4 +1,4 @@
-"""What became of each equation: kernels and calls in order, the lines they came from, and why each begins where it does."""
+"""What became of each equation: kernels and calls in order, the lines they came from, why each begins where it does."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def explain(program: Any) -> str:
     entries = steps(program)
     kernels = sum(e["kind"] == "kernel" for e in entries)
     head = (
-        f"{program.graph.name}: {len(program.graph.equations)} equations in {kernels} kernels and {len(entries) - kernels} "
-        f"NumPy calls; {program.binding.plan}"
+        f"{program.graph.name}: {len(program.graph.equations)} equations in {kernels} kernels and "
+        f"{len(entries) - kernels} NumPy calls; {program.binding.plan}"
     )
     parts = [head]
     for i, entry in enumerate(entries):

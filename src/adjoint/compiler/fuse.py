@@ -1,8 +1,8 @@
 """Grouping equations into kernels: what shares an iteration space is computed in one loop nest, nothing stored between.
 
-A kernel runs over one shape. An elementwise equation joins the kernel that makes its operands if it reads them at the very
-element being computed; a reduction joins the kernel over its operand's shape and ends the loops over its axes. All other
-equations are calls of their NumPy function. Why an equation begins a new kernel is written down for `explain`.
+A kernel runs over one shape. An elementwise equation joins the kernel that makes its operands if it reads them at the
+very element being computed; a reduction joins the kernel over its operand's shape and ends the loops over its axes. All
+other equations are calls of their NumPy function. Why an equation begins a new kernel is written down for `explain`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Fusion:
         self.views: dict[Value, View] = {v: View.whole(v) for v in graph.inputs}
         self.maker: dict[Value, Group] = {}
         self.groups: list[Group] = []
+        self.position = {value: i for i, value in enumerate(graph.equations)}
         for position, value in enumerate(graph.equations):
             view_of(value, self.views)
             if not is_virtual(value):
@@ -78,8 +79,58 @@ class Fusion:
             group.axes = value.params["axes"]
             group.reductions.append(value)
         group.equations.append(value)
-        group.needs |= {self.maker[b] for b in self._bases(value) if b in self.maker} - {group}
+        makers = {self.maker[b] for b in self._bases(value) if b in self.maker} - {group}
+        group.needs |= makers
         self.maker[value] = group
+        for other in sorted(makers, key=lambda g: g.first):
+            if self._can_merge(group, other):
+                self._merge(group, other)
+
+    def _group_for(self, position: int, value: Value) -> Group:
+        """The group that an equation joins, or a new one."""
+        if not is_kernel_op(value):
+            group: Group | None = Group(None, position, f"{value.op.name} is computed by NumPy")
+        else:
+            shape = value.operands[0].shape if value.op.combine else value.shape
+            group, reason = self._best(value, shape)
+            if group is not None:
+                return group
+            group = Group(shape, position, reason)
+        assert group is not None
+        self.groups.append(group)
+        return group
+
+    def _can_merge(self, group: Group, other: Group) -> bool:
+        """True if two kernels, which an equation has brought together, can be one."""
+        if group.call or other.call or group.shape != other.shape:
+            return False
+        if None not in (group.axes, other.axes) and group.axes != other.axes:
+            return False
+        between = (group.needs | other.needs) - {group, other}
+        if any(g.leads_back_to(group) or g.leads_back_to(other) for g in between):
+            return False
+        return all(
+            not view.base.op.combine and (aligned := align(view, group.shape or ())) is not None and aligned.is_linear
+            for reader, maker in ((group, other), (other, group))
+            for value in reader.equations
+            for view in (self.views[operand] for operand in value.operands)
+            if self.maker.get(view.base) is maker
+        )
+
+    def _merge(self, group: Group, other: Group) -> None:
+        """Make `other` a part of `group`."""
+        for value in other.equations:
+            self.maker[value] = group
+        group.equations = sorted([*group.equations, *other.equations], key=self.position.__getitem__)
+        group.reductions = [v for v in group.equations if v.op.combine]
+        group.axes = other.axes if group.axes is None else group.axes
+        if other.first < group.first:
+            group.first, group.reason = other.first, other.reason
+        group.needs = (group.needs | other.needs) - {group, other}
+        self.groups.remove(other)
+        for user in self.groups:
+            if other in user.needs:
+                user.needs = (user.needs - {other}) | {group}
 
     def _bases(self, value: Value) -> list[Value]:
         """The values in memory that an equation reads, through views."""

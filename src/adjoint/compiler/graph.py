@@ -76,9 +76,9 @@ class Value:
         from adjoint.core.site import user_site
 
         raise TraceError(
-            f"{reader} reads the value of a tensor, {describe(self)}, which is not known while the step is being compiled, "
-            f"at {user_site()}. Return the tensor from the step and read it outside, choose between values with "
-            "adjoint.where, or leave this function uncompiled."
+            f"{reader} reads the value of a tensor, {describe(self)}, which is not known while the step is "
+            f"being compiled, at {user_site()}. Return the tensor from the step and read it outside, choose between "
+            "values with adjoint.where, or leave this function uncompiled."
         )
 
     def __repr__(self) -> str:
@@ -155,6 +155,8 @@ class Graph:
         for value in self.equations:
             for operand in value.operands:
                 assert operand in known, f"{self.describe(value)} uses a value before it is made"
+            promised = value.op.spec(*_specs(value), **value.params)
+            assert promised == Spec(value.shape, value.dtype), f"{self.describe(value)} should be {promised}"
             known.add(value)
         for value in self.outputs:
             assert value in known, "an output is never made"
@@ -197,8 +199,16 @@ def _arguments(value: Value, names: dict[Value, str]) -> Iterable[str]:
     for i in value.inputs:
         yield names.get(i, "%?") if isinstance(i, Value) else repr(i)
     for key, param in value.params.items():
-        if key != "generator" and not (key == "called" or key == "complaint"):
+        if key not in ("generator", "called", "complaint", "error"):
             yield f"{key}={param}"
+
+
+def _specs(value: Value) -> list[Spec]:
+    """What an op's `spec` is told of the inputs; a number has the type of the operands."""
+    common = next((v.dtype for v in value.operands if v.dtype.kind != "b"), value.dtype)
+    return [
+        Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None
+    ]
 
 
 def _input(source: Any) -> str:

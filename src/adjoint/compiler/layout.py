@@ -58,16 +58,27 @@ def lay_out(graph: Graph) -> Graph:
         renamed[v] = made
     for v in graph.outputs:
         made = renamed[v]
-        out.outputs.append(in_memory(made) if is_virtual(made) or made.op is None else made)
+        if made in out.outputs or is_virtual(made) or made.op is None:
+            copies.pop(made, None)  # results that happen to be equal still have memory of their own
+            made = in_memory(made)
+        out.outputs.append(made)
     return out
 
 
 def is_kernel_op(value: Value) -> bool:
     """True if native code computes this equation; False if NumPy is called."""
     op = value.op
-    if op.effect or not (op.scalar is not None or op.combine is not None):
+    if op.effect or not (op.scalar is not None or op.combine is not None) or _may_raise(value):
         return False
     return all(_has_kernel_type(v) for v in (value, *value.operands))
+
+
+def _may_raise(value: Value) -> bool:
+    """True for integers over what may be 0, or to what may be a negative power: native code cannot raise."""
+    if value.dtype.kind not in "iub" or value.op.name not in ("floor_divide", "remainder", "pow"):
+        return False
+    second = value.inputs[1]
+    return isinstance(second, Value) or (second < 0 if value.op.name == "pow" else second == 0)
 
 
 def _has_kernel_type(value: Value) -> bool:

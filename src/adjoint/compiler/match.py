@@ -1,8 +1,9 @@
-"""Patterns: a rule's function traced once into two small graphs, the first of which is looked for in the step's graph."""
+"""Patterns: a rule's function traced once into two small graphs; the first is looked for in the step's graph."""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ def rule(function: Callable[..., Any]) -> Callable[..., Any]:
 def match(pattern: Any, value: Any, holes: tuple[Value, ...], bound: dict[Value, Any]) -> bool:
     """True if `value` has the form of `pattern`; `bound` then tells what each hole stands for."""
     if not isinstance(pattern, Value):
-        return not isinstance(value, Value) and value is not None and bool(pattern == value)
+        return not isinstance(value, Value) and value is not None and _same_number(pattern, value)
     if pattern in holes:
         if pattern in bound:
             return bound[pattern] is value
@@ -60,3 +61,8 @@ def match(pattern: Any, value: Any, holes: tuple[Value, ...], bound: dict[Value,
         and len(value.inputs) == len(pattern.inputs)
         and all(match(p, v, holes, bound) for p, v in zip(pattern.inputs, value.inputs, strict=True))
     )
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    """True for equal numbers, 1 and 1.0 too, but not for 0.0 and -0.0."""
+    return bool(a == b) and math.copysign(1.0, a) == math.copysign(1.0, b)

@@ -1,4 +1,4 @@
-"""The memory plan: every intermediate value gets a place in one aligned arena, shared by values that are never needed at once."""
+"""The memory plan: a place in one aligned arena for every intermediate value, shared by those never needed at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def plan(spans: Iterable[Span]) -> Plan:
     for span in sorted(spans, key=lambda s: (-s.value.nbytes, s.first)):
         size = _aligned(max(span.value.nbytes, 1))
         unshared += size
-        rivals = sorted((start, end) for start, end, other in placed if other.first <= span.last and span.first <= other.last)
+        alive = [p for p in placed if p[2].first <= span.last and span.first <= p[2].last]
+        rivals = sorted((start, end) for start, end, _ in alive)
         at = 0
         for start, end in rivals:
             if at + size <= start:

@@ -40,8 +40,9 @@ class Outcome:
 
 
 def outcome_of(tracer: Tracer, result: Any, tensors: list[Tensor]) -> tuple[Outcome, tree.Structure, list[Any]]:
-    """The outcome of a finished trace, and how its return value is put together: for each leaf the number of a result, or
-    the leaf itself in a tuple.
+    """The outcome of a finished trace, and how its return value is put together.
+
+    That is a structure with, for each leaf, the number of a result, or the leaf itself in a tuple.
     """
     outcome = Outcome(len(tensors))
     leaves, structure = tree.flatten(result)
@@ -95,8 +96,9 @@ def _writes(tracer: Tracer, outcome: Outcome) -> None:
         for other, array in arrays.items():
             if other is not symbol and np.may_share_memory(arrays[symbol], array):
                 raise TraceError(
-                    f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another tensor (a "
-                    "view of it, made before the step); a compiled step cannot do that yet: clone() one of them"
+                    f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another "
+                    "tensor (a view of it, made before the step); a compiled step cannot do that yet: clone() one of "
+                    "them"
                 )
     outcome.writes = list(written.items())
 

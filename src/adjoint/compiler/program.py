@@ -31,21 +31,27 @@ MISS: Any = type("Miss", (), {"__repr__": lambda self: "<made for another call>"
 
 
 class Program:
-    """One signature of a compiled function: `run(*tensors)` gives a tuple of tensors, or MISS if it was made for others.
+    """One signature of a compiled function: `run(*tensors)` gives a tuple of tensors, or MISS if made for others.
 
-    `run(…, fresh=True)`, right after the trace, takes the Python state as it was when the trace began. `lost(tensor)` gives
-    the node of a result whose history stays inside.
+    `run(…, fresh=True)`, right after the trace, takes the Python state as it was when the trace began. `lost(tensor)`
+    gives the node of a result whose history stays inside.
     """
 
     def __init__(
-        self, graph: Graph, fusion: Fusion, kernels: dict[Group, Kernel], outcome: Outcome, lost: Callable[[Tensor], Any]
+        self,
+        graph: Graph,
+        fusion: Fusion,
+        kernels: dict[Group, Kernel],
+        outcome: Outcome,
+        lost: Callable[[Tensor], Any],
     ) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
         self.binding = Binding(graph, fusion, kernels, outcome)
         self._names: dict[str, Any] = {
-            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto, "empty": np.empty,
-            "unusual": unusual, "mode": mode, "new": object.__new__, "fill": fill, "lock": threading.Lock(), "lost": lost,
-            "getrefcount": getrefcount, "renew": self._renew, "wrote": mark_written, "HERE": HERE, "stamp": writes.stamp, "settings": self.binding.settings,
+            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto, "empty":
+            np.empty, "unusual": unusual, "mode": mode, "new": object.__new__, "fill": fill, "lock": threading.Lock(),
+            "lost": lost, "getrefcount": getrefcount, "renew": self._renew, "wrote": mark_written, "HERE": HERE,
+            "stamp": writes.stamp, "settings": self.binding.settings,
         }  # fmt: skip
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
@@ -57,7 +63,7 @@ class Program:
             self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
 
     def holds(self) -> bool:
-        """True while the watched facts and the captured tensors are as they were traced; replaced memory is bound anew."""
+        """True while watched facts and captured tensors are as they were traced; replaced memory is bound anew."""
         if not all(w.holds() for w in self.outcome.watches):
             return False
         if any(tensor.node is not node for tensor, node, s in self.outcome.state if not isinstance(s.source, Argument)):
@@ -113,7 +119,8 @@ class Program:
             i = v.source.number
             self._say(f"a{i} = x{i}.array")
             dtype, shape = self._name(v.dtype, "dtype"), self._name(v.shape, "shape")
-            self._say(f"if type(a{i}) is not ndarray or a{i}.dtype is not {dtype} or a{i}.shape != {shape}: return MISS")
+            differs = f"a{i}.dtype is not {dtype} or a{i}.shape != {shape}"
+            self._say(f"if type(a{i}) is not ndarray or {differs}: return MISS")
             if v.shape:
                 self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
 
@@ -147,7 +154,8 @@ class Program:
             path = "".join(f"[{key!r}]" for key in v.source.path)
             self._say(f"settings[{i}] = {self._name(v.source.holder, 'holder')}{path}", 2)
         for v in self.binding.copied_in:
-            self._say(f"copyto({self.binding.array_of(v, self._names)}, {self._name(v.source.locate, 'locate')}().array)", 2)
+            into, place = self.binding.array_of(v, self._names), self._name(v.source.locate, "locate")
+            self._say(f"copyto({into}, {place}().array)", 2)
 
     def _outputs(self) -> None:
         """Fresh memory for results; that of gradients is used again unless somebody still holds it."""

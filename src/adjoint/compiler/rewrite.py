@@ -22,15 +22,15 @@ def _turned_products(graph: Graph) -> Graph:
     rewriter = _Rewriter(graph)
     renamed: dict[Value, Value] = {v: v for v in graph.inputs}
     for v in graph.equations:
-        product = v.inputs[0] if v.op.name == "permute" else None
-        if isinstance(product, Value) and product.op is not None and product.op.name == "mm" and len(users[product]) == 1:
-            if product not in outputs and v.params["axes"] == (1, 0):
-                a, b = (renamed[i] for i in product.inputs)
-                turned = [
-                    rewriter.make(v.op, (x,), {"axes": (1, 0)}, Spec(x.shape[::-1], x.dtype), v.origin) for x in (b, a)
-                ]
-                renamed[v] = rewriter.make(product.op, tuple(turned), {}, Spec(v.shape, v.dtype), product.origin)
-                continue
+        product: Any = v.inputs[0] if v.op.name == "permute" and v.params["axes"] == (1, 0) else None
+        is_product = isinstance(product, Value) and product.op is not None and product.op.name == "mm"
+        if is_product and len(users[product]) == 1 and product not in outputs:
+            a, b = (renamed[i] for i in product.inputs)
+            turned = [
+                rewriter.make(v.op, (x,), {"axes": (1, 0)}, Spec(x.shape[::-1], x.dtype), v.origin) for x in (b, a)
+            ]
+            renamed[v] = rewriter.make(product.op, tuple(turned), {}, Spec(v.shape, v.dtype), product.origin)
+            continue
         inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
         renamed[v] = rewriter.make(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
@@ -56,7 +56,9 @@ class _Rewriter:
         self.out.inputs = graph.inputs
         self.made: dict[Any, Value] = {}
 
-    def make(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: Origin | None) -> Value:
+    def make(
+        self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: Origin | None
+    ) -> Value:
         """An equation, simplified if a rule applies."""
         value = Value(op, inputs, params, spec, origin)
         simpler = self._joined(value) or self._ruled(value)
@@ -86,7 +88,8 @@ class _Rewriter:
 
     def _instance(self, template: Value, bound: dict[Value, Any], like: Value) -> Value:
         inputs = tuple(
-            bound[i] if i in bound else self._instance(i, bound, like) if isinstance(i, Value) else i for i in template.inputs
+            bound[i] if i in bound else self._instance(i, bound, like) if isinstance(i, Value) else i
+            for i in template.inputs
         )
         return self.make(template.op, inputs, template.params, Spec(like.shape, like.dtype), like.origin)
 
@@ -96,7 +99,8 @@ class _Rewriter:
         if name not in ("reshape", "expand", "permute", "cast"):
             return None
         source: Value = value.inputs[0]
-        if name == "reshape" and source.op is not None and source.op.family == "reduction" and source.params["keepdims"]:
+        folded = source.op is not None and source.op.family == "reduction"
+        if name == "reshape" and folded and source.params["keepdims"]:
             return self._dropped(value, source)
         same = source.shape == value.shape and source.dtype == value.dtype
         if same and (name != "permute" or list(value.params["axes"]) == sorted(value.params["axes"])):
@@ -108,7 +112,6 @@ class _Rewriter:
             first = source.params["axes"]
             params = {"axes": tuple(first[a] for a in value.params["axes"])}
         return self.make(value.op, source.inputs, params, Spec(value.shape, value.dtype), value.origin)
-
 
     def _dropped(self, value: Value, source: Value) -> Value | None:
         """A fold whose kept axes of size 1 are dropped at once does not keep them."""
@@ -149,7 +152,14 @@ def _identity(x: Any) -> Any:
 
 
 def _frozen(params: dict[str, Any]) -> Any:
-    return tuple((k, v if _hashable(v) else id(v)) for k, v in sorted(params.items()))
+    return tuple((k, _parameter(v)) for k, v in sorted(params.items()))
+
+
+def _parameter(v: Any) -> Any:
+    """What tells a parameter from another: a number's digits, for 0.0 equals -0.0 and True equals 1."""
+    if isinstance(v, (int, float)):
+        return type(v), repr(v)
+    return v if _hashable(v) else id(v)
 
 
 def _hashable(v: Any) -> bool:

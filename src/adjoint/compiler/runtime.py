@@ -1,8 +1,8 @@
 """The entry into native code: one call binds the arrays that change and runs a list of kernels.
 
-The entry is a METH_FASTCALL function written in LLVM assembly, 0.1 µs a call where ctypes takes 1 µs and more. It reads an
-ndarray's data pointer from the object itself; where that is not known to be possible (other Pythons, free threading), a
-ctypes entry with the same behaviour takes its place.
+The entry is a METH_FASTCALL function written in LLVM assembly, 0.1 µs a call where ctypes takes 1 µs and more. It
+reads an ndarray's data pointer from the object itself; where that is not known to be possible (other Pythons, free
+threading), a ctypes entry with the same behaviour takes its place.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ DATA_OFFSET = object.__basicsize__  # of the data pointer in an ndarray object
 PLAN_OFFSET = bytes.__basicsize__ - 1  # of the contents in a bytes object, which is the entry's `self`
 METH_FASTCALL = 0x80
 
-# `plan` is an array of words: the addresses of None and of Py_IncRef, the number of bindings, that many (argument, address of
-# its pointer), the number of kernels, that many (function, table of pointers).
+# `plan` is an array of words: the addresses of None and of Py_IncRef, the number of bindings, that many (argument,
+# address of its pointer), the number of kernels, that many (function, table of pointers).
 ENTRY = f"""
 define void @adjoint_run(ptr %plan, ptr %args) {{
 entry:

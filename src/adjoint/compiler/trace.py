@@ -155,7 +155,7 @@ class Tracer:
             return known
         setting = Setting(holder, path, ".".join(map(str, path)))
         value = setting.read()
-        if isinstance(value, Tensor) or isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, (Tensor, bool)) or not isinstance(value, (int, float)):
             return value
         tensor = wrap(self.graph.input(np.empty((), np.float64), setting))
         self._settings[id(holder), path] = tensor

@@ -35,7 +35,7 @@ def _elementwise_spec(truth: bool) -> Callable[..., Spec]:
 
 
 def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = None, **facets: Any) -> Declaration:
-    """Declare f(x), element by element. `promotion="float"`: integers become floats first; `truth`: the result is bool."""
+    """Declare f(x), element by element. `promotion="float"`: integers become floats; `truth`: the result is bool."""
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
@@ -93,8 +93,9 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
 
     def declare(function: Function) -> Function:
         op = Op(
-            function, rules, family="binary", spec=_elementwise_spec(truth), promotion=promotion, scalar=scalar, **facets
-        )
+            function, rules, family="binary", spec=_elementwise_spec(truth), promotion=promotion, scalar=scalar,
+            **facets,
+        )  # fmt: skip
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
         dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx
         dy_x, dy_y, dy_out = "x" in needs_dy, "y" in needs_dy, "out" in needs_dy
@@ -196,7 +197,7 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
 
 def fused(*, composite: Function, **facets: Any) -> Declaration:
-    """Declare a function that has a quicker eager evaluation of its own than `composite`, which tracing sees instead."""
+    """Declare a function with a quicker eager evaluation of its own than `composite`, which tracing sees instead."""
 
     def no_spec(*_: Any, **__: Any) -> Spec:
         raise AssertionError("a fused function is never traced itself")

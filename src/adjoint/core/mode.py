@@ -63,7 +63,9 @@ class Scope:
             setattr(mode, name, value)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for name, value in self.before.pop().items():
             setattr(mode, name, value)
         with unusual.lock:
@@ -76,8 +78,9 @@ def concrete() -> Scope:
 
 
 def setting(holder: Any, key: Any) -> Any:
-    """`holder[key]`, a number, or `holder[k1][k2]…` for a tuple of keys. While tracing it is an input of the compiled step,
-    read anew at each call.
+    """`holder[key]`, a number, or `holder[k1][k2]…` for a tuple of keys.
+
+    While tracing it is an input of the compiled step, read anew at each call.
     """
     tracer = mode.tracer if unusual.count else None
     if tracer is not None:
@@ -93,8 +96,9 @@ def watch(subject: Any, probe: Any, what: str, settled: bool = False, contents: 
     """`probe(subject)`, on which the caller relies. A compiled step is retraced when it changes.
 
     What counts is the fact as it is now; or, if `settled`, as it is when the step has been traced, for facts that the
-    step itself changes on its way (a version, the identity of state made on first use). Where the probe is a version that
-    never comes back, `contents(subject)` lists the objects that it counts: if these are the same again, so is the fact.
+    step itself changes on its way (a version, the identity of state made on first use). Where the probe is a version
+    that never comes back, `contents(subject)` lists the objects that it counts: if these are the same again, so is the
+    fact.
     """
     tracer = mode.tracer if unusual.count else None
     if tracer is not None:

@@ -21,7 +21,8 @@ ndarray = np.ndarray
 new = object.__new__
 NO_PARAMS: dict[str, Any] = {}
 
-# Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for users.
+# Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for
+# users.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 
@@ -29,7 +30,8 @@ class Op:
     """A primitive: how to evaluate it, differentiate it, know its result beforehand, and lower it.
 
     A gradient rule `d<input>=` takes the output's gradient `g`, then, by name, what it needs kept: an input (`x`), the
-    output (`out`), an input's shape (`x_shape`), or a parameter. A rule for a variadic input also gets its position `i`.
+    output (`out`), an input's shape (`x_shape`), or a parameter. A rule for a variadic input also gets its position
+    `i`. Gradients and kept values come as tensors or as bare arrays: rules use operators and ops, no methods.
     """
 
     __slots__ = (
@@ -76,7 +78,8 @@ class Op:
         known = {*self.inputs, *self.params, "out", "i", *(f"{name}_shape" for name in self.inputs)}
         for name, needs in zip(self.inputs, self.needs, strict=True):
             if not known.issuperset(needs):
-                raise TypeError(f"op {self.name}: rule d{name} asks for {sorted(set(needs) - known)}, which it does not have")
+                missing = sorted(set(needs) - known)
+                raise TypeError(f"op {self.name}: rule d{name} asks for {missing}, which it does not have")
         places = {name: i for i, name in enumerate((*self.inputs, "out"))}
         # positions[i]: where in `saved` rule i finds all it needs; None if it also needs shapes or parameters
         self.positions = tuple(
@@ -166,7 +169,7 @@ def _promoted(op: Op, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _typed(number: Any, target: Any) -> Any:
-    """A Python number as an operand: NumPy brings it to the arrays' type itself, except where it would refuse or widen."""
+    """A Python number as an operand: NumPy brings it to the arrays' type, except where it would refuse or widen."""
     return np.asarray(number).astype(target) if target.kind in "iub" else number
 
 

@@ -62,7 +62,7 @@ def _style(shown: Any) -> tuple[Text, int]:
     """A function from an element to its text, and the width to which it brings all of them."""
     kind = shown.dtype.kind
     if kind in "biu":
-        plain: Text = lambda v: str(bool(v) if kind == "b" else int(v))
+        plain: Text = lambda v: str(bool(v) if kind == "b" else int(v))  # noqa: E731
         width = max(len(plain(v)) for v in shown.ravel())
         return lambda v: plain(v).rjust(width), width
     if kind == "c":
@@ -86,11 +86,11 @@ def _float_style(shown: Any) -> tuple[Text, int]:
     whole = bool(np.all(sizes == np.ceil(sizes)))
     low, high = (float(sizes.min()), float(sizes.max())) if finite.size else (1.0, 1.0)
     if high / low > 1000 or high > 1e8 or (not whole and low < 1e-4):
-        text: Text = lambda v: f"{v:.{PRECISION}e}"
+        text: Text = lambda v: f"{v:.{PRECISION}e}"  # noqa: E731
     elif whole:
-        text = lambda v: f"{v:.0f}" + ("." if np.isfinite(v) else "")
+        text = lambda v: f"{v:.0f}" + ("." if np.isfinite(v) else "")  # noqa: E731
     else:
-        text = lambda v: f"{v:.{PRECISION}f}"
+        text = lambda v: f"{v:.{PRECISION}f}"  # noqa: E731
     width = max((len(text(v)) for v in finite), default=1)
     return lambda v: text(float(v)).rjust(width), width
 

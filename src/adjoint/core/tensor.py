@@ -1,4 +1,4 @@
-"""The tensor: an array, and the node that made it. It knows no ops; the functions above attach themselves as methods."""
+"""The tensor: an array, and the node that made it. It knows no ops: the functions above attach themselves."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class Tensor:
         """
         if requires_grad and self.node is None:
             if not is_floating(self.array):
-                raise RuntimeError(f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}")
+                raise RuntimeError(
+                    f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
+                )
             self.node = Leaf(self)
         elif not requires_grad and self.node is not None:
             if not self.is_leaf:
@@ -110,9 +112,9 @@ class Tensor:
         touch_gradient(self, "read")
         if self._grad is None and not self.is_leaf and not self.retains_grad:
             warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
-                "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
-                "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for "
+                "a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -195,7 +197,9 @@ class Tensor:
             return self.shape
         rank = len(self.array.shape)
         if not -rank <= dim < rank:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+            )
         return self.array.shape[dim]
 
     def numel(self) -> int:
@@ -226,7 +230,7 @@ class Tensor:
         return bool(self.array.dtype.kind == "f")
 
     def numpy_view(self, reader: str) -> Any:
-        """The ndarray itself; while tracing there is none, and reading it raises TraceError naming `reader` and line."""
+        """The ndarray itself; while tracing there is none, and TraceError names `reader` and the line."""
         if unusual.count and mode.tracer is not None:
             mode.tracer.adopt(self)
         if type(self.array) is not ndarray:
@@ -311,7 +315,9 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol")
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
+            )
         import copy
 
         twin = new(type(self))

@@ -52,7 +52,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     if approximate == "none":
         return half * (transcendental.erf(arithmetic.mul(input, math.sqrt(0.5))) + 1.0)
     if approximate == "tanh":
-        cube = input * input * input  # type: ignore[operator]
+        cube = input * input * input
         inner = (input + cube * 0.044715) * math.sqrt(2 / math.pi)
         return half * (transcendental.tanh(inner) + 1.0)
     raise RuntimeError("approximate argument must be either none or tanh.")
@@ -140,7 +140,7 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
 
 def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
     if dtype is not None:
-        return input.to(dtype)  # type: ignore[attr-defined]
+        return input.to(dtype)
     if input.array.dtype.kind != "f":
         raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
     return input

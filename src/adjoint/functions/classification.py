@@ -11,7 +11,7 @@ from adjoint.core.mode import mode, unusual
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.activation import log_softmax
-from adjoint.functions.loss import check_sizes, named_reduction, reduced
+from adjoint.functions.loss import named_reduction, reduced
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
 from adjoint.ops.creation import iota
 

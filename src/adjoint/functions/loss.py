@@ -44,7 +44,7 @@ def named_reduction(size_average: bool | None, reduce: bool | None, reduction_na
     return name
 
 
-def check_sizes(name: str, input: Tensor, target: Tensor) -> None:
+def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input.array.shape != target.array.shape:
         raise ValueError(
             f"{name}: the target size {tuple(target.array.shape)} must be the same as the input size "
@@ -114,7 +114,7 @@ def binary_cross_entropy_with_logits(
 
     Raises ValueError unless input and target have the same size.
     """
-    check_sizes("binary_cross_entropy_with_logits", input, target)
+    _check_sizes("binary_cross_entropy_with_logits", input, target)
     positive, negative = logsigmoid(input), logsigmoid(arithmetic.neg(input))
     gain = arithmetic.mul(target, positive)
     gain = gain if pos_weight is None else arithmetic.mul(gain, pos_weight)
@@ -146,6 +146,6 @@ def binary_cross_entropy(
 
     Raises ValueError unless input and target have the same size.
     """
-    check_sizes("binary_cross_entropy", input, target)
+    _check_sizes("binary_cross_entropy", input, target)
     loss = _entropy(input, target)
     return reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))

@@ -297,4 +297,4 @@ _IN_PLACE_OPERATORS = {
 }  # fmt: skip
 for _name, _f in _IN_PLACE_OPERATORS.items():
     setattr(Tensor, f"__i{_name}__", in_place(_f, f"{_name}_"))
-setattr(Tensor, "where", _where_method)
+setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake

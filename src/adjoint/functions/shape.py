@@ -13,8 +13,8 @@ from adjoint.functions.surface import public
 from adjoint.ops import movement, selection
 
 __all__ = [
-    "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes",
-    "swapdims", "t", "transpose", "unflatten", "unsqueeze",
+    "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
+    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
 
@@ -255,7 +255,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @public()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The elements whose position along `dim` is `index`; that dimension goes. Raises IndexError outside the dimension."""
+    """The elements at position `index` of `dim`; that dimension goes. Raises IndexError outside the dimension."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = one_dim(dim, input.ndim)

@@ -60,7 +60,7 @@ def to_cpu(self: ModuleType) -> ModuleType:
 
 
 def _floating_to(module: ModuleType, target: dtypes.dtype) -> ModuleType:
-    return convert_tensors(module, lambda t: t.to(target) if t.is_floating_point() else t)  # type: ignore[attr-defined]
+    return convert_tensors(module, lambda t: t.to(target) if t.is_floating_point() else t)
 
 
 def convert_tensors(self: ModuleType, fn: Callable[[Tensor], Tensor]) -> ModuleType:

@@ -62,7 +62,7 @@ class Embedding(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with Scope(recording=False):
-                self.weight[self.padding_idx] = 0  # type: ignore[index]
+                self.weight[self.padding_idx] = 0
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(

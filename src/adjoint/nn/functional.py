@@ -46,7 +46,7 @@ __all__ = [
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
-    return input.relu_() if inplace else pointwise.relu(input)  # type: ignore[attr-defined]
+    return input.relu_() if inplace else pointwise.relu(input)
 
 
 def relu_(input: Tensor) -> Tensor:

@@ -101,7 +101,7 @@ def call_with_hooks(module: Module, forward: Callable[..., Any], args: tuple[Any
             if hook.always_call:
                 try:
                     out = _after(hook, module, args, kwargs, out)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001  the error that came first is the one to report
                     warnings.warn(f"forward hook with always_call=True raised an error: {error}", stacklevel=2)
         raise
 

@@ -24,19 +24,19 @@ LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_tran
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform over [a, b)."""
     with Scope(recording=False):
-        return tensor.uniform_(a, b, generator=generator)  # type: ignore[attr-defined]
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal with this mean and standard deviation."""
     with Scope(recording=False):
-        return tensor.normal_(mean, std, generator=generator)  # type: ignore[attr-defined]
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """`val` everywhere."""
     with Scope(recording=False):
-        return tensor.fill_(val)  # type: ignore[attr-defined]
+        return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -184,4 +184,4 @@ def _is_empty(tensor: Tensor) -> bool:
 
 def _assigned(tensor: Tensor, values: Any) -> Tensor:
     with Scope(recording=False):
-        return tensor.copy_(wrap(values))  # type: ignore[attr-defined]
+        return tensor.copy_(wrap(values))

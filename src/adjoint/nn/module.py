@@ -130,7 +130,7 @@ class Module:
         """Drop the gradients of all parameters, or fill them with zeros."""
         for parameter in self.parameters():
             if parameter.grad is not None:
-                parameter.grad = None if set_to_none else parameter.grad.detach().zero_()  # type: ignore[attr-defined]
+                parameter.grad = None if set_to_none else parameter.grad.detach().zero_()
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn` on every part, children before their parents."""

@@ -36,11 +36,11 @@ def check_implementation(options: dict[str, Any]) -> None:
 
 def scalar(number: Any) -> Any:
     """A number; or a tensor of one element without its dimensions, so that it takes the dtype of what it multiplies."""
-    return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number  # type: ignore[attr-defined]
+    return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
 
 def fitted(numbers: tuple[Any, ...], p: Tensor) -> tuple[Any, ...]:
     """`numbers` as operands for `p`: where neither has dimensions, tensors take its dtype, or the wider would win."""
     if p.ndim:
         return numbers
-    return tuple(n.to(p.dtype) if isinstance(n, Tensor) else n for n in numbers)  # type: ignore[attr-defined]
+    return tuple(n.to(p.dtype) if isinstance(n, Tensor) else n for n in numbers)

@@ -77,7 +77,7 @@ class LRScheduler:
         self._step_count += 1
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(lr)  # type: ignore[attr-defined]
+                group["lr"].fill_(lr)
             else:
                 group["lr"] = lr
         self._last_lr = rates(self.optimizer, "lr")
@@ -112,7 +112,7 @@ def rates(optimizer: Optimizer, key: str = "lr") -> list[Any]:
 
 def unshared(value: Any) -> Any:
     """A number, or a copy of a tensor."""
-    return value.clone() if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:

@@ -1,8 +1,8 @@
 """The loop-nest kernel: any tree of elementwise equations, with any number of folds, in explicit vectors.
 
-Loops run over the kept dimensions, then over the reduced ones; the dimension that is last in memory is spread over lanes,
-its remainder done once more under a mask. A value is computed in the outermost loop that it does not depend on. Long sums
-go through blocks of float32 partial sums into float64, so that their error does not grow with their length.
+Loops run over the kept dimensions, then over the reduced ones; the dimension that is last in memory is spread over
+lanes, its remainder done once more under a mask. A value is computed in the outermost loop that it does not depend on.
+Long sums go through blocks of float32 partial sums into float64, so that their error does not grow with their length.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import F64, I64, Reg, Type, from_dtype
 
-BLOCK = 32  # steps of the outermost reducing loop after which a float32 sum is emptied into float64
+BLOCK = 32  # additions after which a float32 sum is emptied into float64
 NAME = "KERNEL"
+ACROSS = {
+    "add": "hsum", "mul": "hprod", "maximum": "hmax", "minimum": "hmin", "logical_or": "hor", "logical_and": "hand",
+}  # fmt: skip
 
 
 class Kernel:
@@ -55,21 +58,29 @@ class _Nest:
         self.space = Space(group, fusion)
         self.lanes = self._lanes(target)
         self.b = Builder()
-        self.arguments = list(dict.fromkeys(a.base for a in (*self.space.reads.values(), *self.space.writes.values()) if not is_made(a.base)))
+        self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
+        self.arguments = list(dict.fromkeys(a.base for a in self.accesses if not is_made(a.base)))
         self.level = self._levels()
-        loops = self.space.loops
-        steps = 1
-        for loop in loops[self.space.first_reduced :]:
-            steps *= -(-loop.size // self.lanes) if loop.vector else loop.size
-        self.blocked = steps > 4 * BLOCK
+        self.cut, self.block = self._blocks()
 
     def _lanes(self, target: Target) -> int:
-        """Lanes for the narrowest float in the kernel (the widest integer if there is none), no more than the loop has."""
+        """Lanes for the narrowest float in the kernel (else the widest integer), no more than the loop has."""
         types = [from_dtype(v.dtype) for v in (*self.group.equations, *self.space.reads)]
         floats = [t for t in types if t.is_float]
         most = target.lanes(min(floats, key=lambda t: t.bits) if floats else max(types, key=lambda t: t.bits))
         size = self.space.loops[self.space.vector_at].size
         return min(most, 1 << (size - 1).bit_length()) if size else 1
+
+    def _blocks(self) -> tuple[int | None, int]:
+        """The loop that long sums cut into blocks, None for short ones, and its steps in a block."""
+        loops = self.space.loops
+        inside = 1  # additions in one step of the loop
+        cut, block = len(loops), 1
+        for depth in reversed(range(self.space.first_reduced, len(loops))):
+            if inside <= BLOCK:
+                cut, block = depth, BLOCK // max(inside, 1)
+            inside *= -(-loops[depth].size // self.lanes) if loops[depth].vector else loops[depth].size
+        return (cut, block) if inside > 4 * BLOCK else (None, 1)
 
     def _levels(self) -> dict[Value, int]:
         """How many loops each value lies in: 0 is computed once."""
@@ -92,17 +103,23 @@ class _Nest:
         b = self.b
         with b.kernel(NAME) as (args, _, _):
             pointers = {base: b.argument(args, i) for i, base in enumerate(self.arguments)}
-            places = {
-                access: (pointers[access.base] if not access.offset else b.gep(pointers[access.base], access.offset, from_dtype(access.base.dtype)))
-                if access.base in pointers
-                else b.constant(access.offset, I64)
-                for access in dict.fromkeys((*self.space.reads.values(), *self.space.writes.values()))
-            }
-            self._enter(0, places, {}, (), None)
+            self._enter(0, {a: self._origin(a, pointers) for a in self.accesses}, {}, (), None)
         return b.text()
 
+    def _origin(self, access: Access, pointers: dict[Value, Reg]) -> Reg:
+        """Where an access begins: an address, or the index of an element that is made and not loaded."""
+        pointer = pointers.get(access.base)
+        if pointer is None:
+            return self.b.constant(access.offset, I64)
+        return self.b.gep(pointer, access.offset, from_dtype(access.base.dtype)) if access.offset else pointer
+
     def _enter(
-        self, depth: int, places: dict[Access, Reg], registers: dict[Value, Reg], sums: tuple[Reg, ...], mask: int | None
+        self,
+        depth: int,
+        places: dict[Access, Reg],
+        registers: dict[Value, Reg],
+        sums: tuple[Reg, ...],
+        mask: int | None,
     ) -> tuple[Reg, ...]:
         """Everything inside the first `depth` loops; returns the accumulators as they leave."""
         registers = dict(registers)
@@ -124,14 +141,14 @@ class _Nest:
         mask: int | None,
         block: Reg | None,
     ) -> tuple[Reg, ...]:
-        """One loop around what lies inside; only a reducing one carries the accumulators. `block`: from here, BLOCK steps."""
+        """One loop around what lies inside; only a reducing one carries accumulators. `block`: one block, from here."""
         b, loop = self.b, self.space.loops[depth]
         step = self.lanes if loop.vector else 1
         whole = loop.size - loop.size % step
         low: Reg | int = 0
         high: Reg | int = whole
         if block is not None:
-            low, high = block, b.minimum(b.add(block, BLOCK * step), whole)
+            low, high = block, b.minimum(b.add(block, self.block * step), whole)
         if whole:
             with b.loop(low, high, step, carried=sums if loop.reduced else ()) as turn:
                 inner = turn.carried if loop.reduced else sums
@@ -152,13 +169,31 @@ class _Nest:
         start = tuple(self._identity(v) for v in self.group.reductions)
         if depth == len(self.space.loops):  # over no dimension, or of size 1
             return self._innermost(places, registers, start, mask)
-        b, loop = self.b, self.space.loops[depth]
-        if not self.blocked:
+        if self.cut is None:
             return self._loop(depth, places, registers, start, mask, None)
         wide = tuple(self._widened(v, s) for v, s in zip(self.group.reductions, start, strict=True))
+        return self._gather(depth, places, registers, start, wide, mask)
+
+    def _gather(
+        self,
+        depth: int,
+        places: dict[Access, Reg],
+        registers: dict[Value, Reg],
+        start: tuple[Reg, ...],
+        totals: tuple[Reg, ...],
+        mask: int | None,
+    ) -> tuple[Reg, ...]:
+        """The reducing loops down to the one cut into blocks, each of which is summed from `start` into `totals`."""
+        b, loop = self.b, self.space.loops[depth]
+        if depth != self.cut:
+            with b.loop(0, loop.size, carried=totals) as turn:
+                moved, inner = self._moved(places, depth, turn.index), dict(registers)
+                self._compute(depth + 1, moved, inner, mask)
+                turn.yields(*self._gather(depth + 1, moved, inner, start, turn.carried, mask))
+            return turn.results
         step = self.lanes if loop.vector else 1
         whole = loop.size - loop.size % step
-        with b.loop(0, whole, BLOCK * step, carried=wide) as blocks:
+        with b.loop(0, whole, self.block * step, carried=totals) as blocks:
             sums = self._loop(depth, places, registers, start, mask, blocks.index)
             blocks.yields(*self._emptied(blocks.carried, sums))
         totals = blocks.results
@@ -289,6 +324,5 @@ class _Nest:
             b.store(total, places[access], None if across else mask)
 
     def _across(self, value: Value, total: Reg) -> Reg:
-        lanes = {"add": "hsum", "mul": "hprod", "maximum": "hmax", "minimum": "hmin", "logical_or": "hor", "logical_and": "hand"}
-        folded: Reg = getattr(self.b, lanes[value.op.combine])(total) if total.type.lanes > 1 else total
+        folded: Reg = getattr(self.b, ACROSS[value.op.combine])(total) if total.type.lanes > 1 else total
         return folded

@@ -78,14 +78,9 @@ class Space:
         folded = [i for i, dim in enumerate(dims) if dim[1] and i != last]
         order = [*kept, *folded, last] if dims[last][1] else [*kept, last, *folded]
         self.loops = [Loop(dims[i][0], dims[i][1], i == last) for i in order]
-        steps_of = [tuple(dims[i][2][k] for i in order) for k in range(len(accesses))]
-        reads, writes = len(self.reads), len(self.writes)
-        self.reads = {
-            v: a._replace(strides=s) for (v, a), s in zip(self.reads.items(), steps_of[:reads], strict=True)
-        }
-        self.writes = {
-            v: a._replace(strides=s) for (v, a), s in zip(self.writes.items(), steps_of[reads : reads + writes], strict=True)
-        }
+        strides = iter([tuple(dims[i][2][k] for i in order) for k in range(len(accesses))])
+        self.reads = {v: a._replace(strides=next(strides)) for v, a in self.reads.items()}
+        self.writes = {v: a._replace(strides=next(strides)) for v, a in self.writes.items()}
 
     @property
     def vector_at(self) -> int:

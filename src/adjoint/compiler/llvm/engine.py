@@ -30,7 +30,8 @@ class Engine:
             engine.close()
 
 
-# An engine that dies in a cycle would be disposed in any order, perhaps after the context it needs: here no cycle reaches it.
+# An engine that dies in a cycle would be disposed in any order, perhaps after the context it needs: here no cycle
+# reaches it.
 _open: dict[int, llvm.ExecutionEngine] = {}
 
 
