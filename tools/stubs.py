@@ -23,9 +23,14 @@ from adjoint.functions.surface import ARRAY_API_NAMES
 ROOT = Path(__file__).resolve().parents[1]
 STUB = ROOT / "src" / "adjoint" / "core" / "tensor.pyi"
 OPENING = '"""Made by `python3 dev.py stubs` from the class as it is after `import adjoint`: not to be edited."""'
-PLUMBING = {"__module__", "__doc__", "__slots__", "__dict__", "__weakref__"}
+PLUMBING = {"__annotations__", "__dict__", "__doc__", "__module__", "__slots__", "__weakref__"}
 WIDTH = 120
 SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def attributes() -> dict[str, Any]:
+    """All that Tensor has, its own and what it inherits, by name."""
+    return {name: value for kind in reversed(Tensor.__mro__[:-1]) for name, value in vars(kind).items()}
 
 
 def main(arguments: list[str]) -> int:
@@ -42,9 +47,9 @@ def main(arguments: list[str]) -> int:
 
 def stub() -> str:
     """The whole file."""
-    spelling = Spelling(shadowed=set(vars(Tensor)))
+    spelling = Spelling(shadowed=set(attributes()))
     members = [*slots(spelling)]
-    members += [line for name in sorted(vars(Tensor).keys() - PLUMBING) for line in member(name, spelling)]
+    members += [line for name in sorted(attributes().keys() - PLUMBING) for line in member(name, spelling)]
     functions = [f for f in vars(module).values() if inspect.isfunction(f) and f.__module__ == module.__name__]
     outside = [line for f in functions for line in definitions(f.__name__, [signature(f)], spelling)]
     again = [name for name in module.__all__ if vars(module)[name].__module__ != module.__name__]
@@ -142,7 +147,7 @@ def slots(spelling: Spelling) -> Iterator[str]:
 
 def member(name: str, spelling: Spelling) -> Iterator[str]:
     """The lines of one attribute of the class."""
-    value = vars(Tensor)[name]
+    value = attributes()[name]
     if isinstance(value, property):
         yield from accessors(name, value, spelling)
     elif inspect.isfunction(value):
@@ -198,7 +203,7 @@ def signatures(name: str, function: Callable[..., Any]) -> list[inspect.Signatur
     if kinds[1:] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
         if inspect.unwrap(function) is function:  # in place: what the function it is made from takes
             twin = f"__{name[3:]}" if name.startswith("__i") else name.removesuffix("_")
-            return [s.replace(return_annotation=Tensor) for s in signatures(twin, vars(Tensor)[twin])]
+            return [s.replace(return_annotation=Tensor) for s in signatures(twin, attributes()[twin])]
         return [plain, one_by_one(plain)]
     if kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
         return [plain, with_array_api_names(plain)]

@@ -79,32 +79,32 @@ def _in_each_step(function: Any, recording: bool) -> Any:
     return generate
 
 
-class no_grad(_GradMode):
+class _Fixed(_GradMode):
+    """A mode known by its class, which may stand above a function with or without brackets."""
+
+    recording: bool
+
+    def __init__(self, function: Any = None) -> None:
+        super().__init__(self.recording)
+
+    def __new__(cls, function: Any = None) -> Any:
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
+
+class no_grad(_Fixed):
     """Ops are not recorded: `with no_grad():`, or above a function."""
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(False)
-
-    def __new__(cls, function: Any = None) -> Any:
-        made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
+    recording = False
 
 
-class enable_grad(_GradMode):
+class enable_grad(_Fixed):
     """Ops are recorded again, within `no_grad`: `with enable_grad():`, or above a function."""
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(True)
-
-    def __new__(cls, function: Any = None) -> Any:
-        made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
+    recording = True
 
 
 class set_grad_enabled(_GradMode):

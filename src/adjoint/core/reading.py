@@ -1,0 +1,84 @@
+"""Reading a tensor's values out: as an ndarray, as Python numbers. While a step is traced there are none to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.mode import mode, unusual
+
+ndarray = np.ndarray
+
+
+class Readable:
+    """What has an `array` and a `node`: the part of a tensor that gives its values away."""
+
+    __slots__ = ()
+    array: Any
+    node: Any
+
+    def numpy_view(self, reader: str) -> Any:
+        """The ndarray itself; while tracing there is none, and TraceError names `reader` and the line."""
+        if unusual.count and mode.tracer is not None:
+            mode.tracer.adopt(self)
+        if type(self.array) is not ndarray:
+            self.array.refuse(reader)
+        return self.array
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The elements as an ndarray that shares this tensor's memory.
+
+        Raises RuntimeError for a tensor that requires grad, unless `force`.
+        """
+        if self.node is not None and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return self.numpy_view("numpy()")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    # NumPy's operators give way to ours when an array stands on the left.
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises RuntimeError unless there is exactly one."""
+        array = self.numpy_view("item()")
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.numpy_view("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = self.numpy_view("bool()")
+        if array.size != 1:
+            raise RuntimeError(
+                "Boolean value of Tensor with no values is ambiguous"
+                if array.size == 0
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
+        return bool(array.reshape(()))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __index__(self) -> int:
+        if self.array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._number("index()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
+    def _number(self, reader: str) -> Any:
+        array = self.numpy_view(reader)
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.reshape(())[()]
