@@ -13,6 +13,7 @@ from adjoint.autograd.context import Context
 from adjoint.core.hooks import Hooked
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import Leaf, Output, edge, tick
+from adjoint.core.release import freed_without_recursion
 from adjoint.core.site import user_site
 from adjoint.core.storage import mark_written, share, storage_of
 from adjoint.core.tensor import Tensor, constant, wrap
@@ -53,6 +54,7 @@ class Function:
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
+@freed_without_recursion
 class FunctionNode(Hooked):
     """One application of a Function in the recorded graph."""
 

@@ -1,0 +1,56 @@
+"""Taking a graph apart: all that nobody holds goes, and nothing else."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import adjoint as ad
+from adjoint.core.release import dismantle
+
+
+def _chain(length: int) -> tuple[Any, list[weakref.ref[Any]]]:
+    x = ad.ones(1, requires_grad=True)
+    y, nodes = x, []
+    for _ in range(length):
+        y = y * y + x
+        nodes.append(weakref.ref(y.grad_fn))
+    return y, nodes
+
+
+def test_a_chain_is_freed_one_level_at_a_time() -> None:
+    y, nodes = _chain(50)
+    dismantle(y.grad_fn)
+    assert [n() is None for n in nodes[:-1]] == [True] * 49
+    assert y.grad_fn.next_functions == ()
+
+
+def test_what_somebody_holds_stays_whole() -> None:
+    y, nodes = _chain(50)
+    held = nodes[20]()
+    assert held is not None
+    dismantle(y.grad_fn)
+    assert [n() is None for n in nodes[21:-1]] == [True] * 28
+    assert all(n() is not None for n in nodes[:21])
+    assert len(held.next_functions) == 2
+
+
+def test_functions_and_their_outputs_are_freed_too() -> None:
+    class Both(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, h: Any) -> Any:
+            return 2 * g + 3 * h
+
+    y, nodes = ad.ones(1, requires_grad=True), []
+    for _ in range(10):
+        a, b = Both.apply(y)
+        y = a + b
+        nodes.append(weakref.ref(y.grad_fn))
+    del a, b
+    dismantle(y.grad_fn)
+    assert [n() is None for n in nodes[:-1]] == [True] * 9
