@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from adjoint.core.node import Leaf, Output
 from adjoint.core.tensor import Tensor
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """The moment before a node runs.
 
     `gradient`: what arrived for it (a tuple for a node with several outputs); `counts`: for each node that has not run,

@@ -7,6 +7,7 @@ other equations are calls of their NumPy function. Why an equation begins a new 
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 from adjoint.compiler.graph import Graph, Value
@@ -58,6 +59,7 @@ class Fusion:
         self.views: dict[Value, View] = {v: View.whole(v) for v in graph.inputs}
         self.maker: dict[Value, Group] = {}
         self.groups: list[Group] = []
+        self.last_effect: Any = None  # the group of the last random draw
         self.position = {value: i for i, value in enumerate(graph.equations)}
         for position, value in enumerate(graph.equations):
             view_of(value, self.views)
@@ -81,6 +83,10 @@ class Fusion:
         group.equations.append(value)
         makers = {self.maker[b] for b in self._bases(value) if b in self.maker} - {group}
         group.needs |= makers
+        if value.op.effect and value.op.family != "check":
+            # draws come from one stream: none may overtake another
+            group.needs |= {self.last_effect} - {None}
+            self.last_effect = group
         self.maker[value] = group
         for other in sorted(makers, key=lambda g: g.first):
             if self._can_merge(group, other):
@@ -222,9 +228,13 @@ def _count(shape: Shape) -> int:
 
 
 def _ordered(groups: list[Group]) -> list[Group]:
-    """Groups so that each comes after what it needs: checks first, else as the program had them."""
-    import heapq
-
+    """Groups so that each comes after what it needs: checks and their needs first, else as the program had them."""
+    urgent = {g for g in groups if g.call and g.equations[0].op.family == "check"}
+    stack = list(urgent)
+    while stack:
+        fresh = stack.pop().needs - urgent
+        urgent |= fresh
+        stack.extend(fresh)
     users: dict[Group, list[Group]] = {g: [] for g in groups}
     waiting = {}
     for g in groups:
@@ -233,7 +243,7 @@ def _ordered(groups: list[Group]) -> list[Group]:
             users[need].append(g)
 
     def priority(g: Group) -> tuple[int, int]:
-        return (0 if g.call and g.equations[0].op.family == "check" else 1, g.first)
+        return (0 if g in urgent else 1, g.first)
 
     ready: list[Any] = [(*priority(g), i, g) for i, g in enumerate(groups) if not waiting[g]]
     heapq.heapify(ready)

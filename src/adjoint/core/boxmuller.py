@@ -9,15 +9,17 @@ others PyTorch calls other functions and differs from them in the last places.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .rounding import by_libm, fused_multiply_add
 
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float32 = NDArray[np.float32]
+    Float64 = NDArray[np.float64]
 
 BLOCK = 16
 # Blocks worked on at a time: the temporaries of the polynomials then stay in the cache.

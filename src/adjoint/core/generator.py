@@ -6,17 +6,20 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from .boxmuller import BLOCK, normal_blocks, normal_pairs
 from .device import device as Device
 from .mersenne import MersenneTwister
 from .rounding import by_libm, fused_multiply_add
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Array = NDArray[Any]
+
 Shape = int | Sequence[int]
 
 DEFAULT_SEED = 67280421310721

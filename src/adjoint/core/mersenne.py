@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from numpy.random import MT19937
+    from numpy.typing import NDArray
 
 BLOCK = 624
 

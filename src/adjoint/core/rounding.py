@@ -7,13 +7,15 @@ and AVX-512 do. NumPy has no such operation, so it is made from operations which
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
-Operand = NDArray[Any] | np.floating[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float64 = NDArray[np.float64]
+    Operand = NDArray[Any] | np.floating[Any]
 
 # Veltkamp's constant splits a 53-bit significand into two halves whose products are exact.
 SPLITTER = 2.0**27 + 1
