@@ -59,3 +59,13 @@ def value_and_gradient(expression: str, x: Any) -> tuple[Any, Any]:
 
 def number(text: str) -> Any:
     return eval(text, dict(NUMBERS))
+
+
+def test_0_W8_the_page_shows_the_walk_as_it_runs() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    shown = [line for line in page.splitlines() if line.startswith("Step(")]
+    nodes = [line.removeprefix("Step(").partition(",")[0] for line in shown]
+    assert nodes == ["SumBackward0", "AddBackward0", "MulBackward0", "MulBackward0", "ExpBackward0"]
+    assert "ExpBackward0: 2" in shown[0]
+    assert "ExpBackward0: 1" in shown[3]
+    assert "ExpBackward0: 0" in shown[4]

@@ -195,10 +195,12 @@ class _Author:
             return
         if name in ("amax", "amin") and axes is None:
             axes = ()
-        self.say(f"{name}({{}}, {axes}, {keep})", lambda x: getattr(ad, name)(x, axes, keep), i)
         if name == "sum" and not self.exact:
-            scale = 1 / math.sqrt(max(1, math.prod(shape) // max(1, self.pool[-1].numel())))
-            self.say(f"{{}} * {scale}", lambda x: x * scale, len(self.pool) - 1)
+            # scaled at once: a large sum's rounding would be read as an angle by a later sine
+            scale = 1 / max(1, math.prod(shape[a] for a in axes or ()))
+            self.say(f"sum({{}}, {axes}, {keep}) * {scale}", lambda x: x.sum(axes, keep) * scale, i)
+            return
+        self.say(f"{name}({{}}, {axes}, {keep})", lambda x: getattr(ad, name)(x, axes, keep), i)
         self.limit()
 
     def movement(self) -> None:
