@@ -178,3 +178,20 @@ def test_without_llvmlite_the_step_runs_eagerly_and_says_so() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     _ = nn
+
+
+def test_an_index_out_of_range_raises_before_state_is_written() -> None:
+    state = ad.zeros(3)
+
+    @ad.compile
+    def count(x: Any, i: Any) -> Any:
+        state.add_(1.0)
+        return ad.index_select(x, 0, i) * 2
+
+    x = ad.ones(3)
+    count(x, ad.tensor([0, 2]))
+    with pytest.raises(IndexError):
+        count(x, ad.tensor([0, 7]))
+    assert state.tolist() == [1.0, 1.0, 1.0]
+    count(x, ad.tensor([1, 1]))
+    assert state.tolist() == [2.0, 2.0, 2.0]

@@ -178,3 +178,8 @@ def test_impossible_allocation_is_an_error_and_leaves_all_usable() -> None:
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         ad.ones(2**44, 2**10)
     assert ad.ones(2).tolist() == [1.0, 1.0]
+
+
+def test_full_keeps_the_sign_of_zero() -> None:
+    assert np.signbit(ad.full((2,), -0.0).numpy()).all()
+    assert not np.signbit(ad.full((2,), 0.0).numpy()).any()

@@ -20,6 +20,8 @@ from adjoint.compiler.runtime import Segment
 from adjoint.compiler.view import View
 from adjoint.core.tensor import Tensor, wrap
 
+NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
+
 
 class Buffer:
     """Memory that stays where it is from call to call, until it is replaced: values that share it share this object."""
@@ -126,10 +128,17 @@ class Binding:
         if group is None or group.call or v.op.combine or symbol in self.copied_in:
             return False
         at = self.step[group]
+        if at < self._last_that_may_raise():
+            return False  # an error leaves all state as it was
         for other, view in self._reads(symbol):
             if self.step[other] > at or (other is group and not (view.is_linear and view.base.size == v.size)):
                 return False
         return True
+
+    def _last_that_may_raise(self) -> int:
+        """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
+        calls = (group for group in self.fusion.order if group.call)
+        return max((self.step[g] for g in calls if g.equations[0].op.family not in NEVER_RAISE), default=-1)
 
     def _reads(self, base: Value) -> Iterator[tuple[Group, View]]:
         """Who reads a value in memory, and how."""

@@ -112,6 +112,12 @@ def _entry() -> Engine:
 
 
 @cache
+def _definition() -> _MethodDef:
+    """What Python's functions of the entry point to, and look at while they die: one for all, and for ever."""
+    return _MethodDef(b"segment", _entry().address("adjoint_entry"), METH_FASTCALL, None)
+
+
+@cache
 def _reads_ndarrays() -> bool:
     """True if an ndarray's data pointer can be read from the object: CPython with its lock, and NumPy as we know it."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -121,11 +127,9 @@ def _reads_ndarrays() -> bool:
 
 
 def _native_entry(plan: bytes, slots: list[int], which: list[int]) -> tuple[Callable[..., None], Any]:
-    definition = _MethodDef(b"segment", _entry().address("adjoint_entry"), METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function = make(ctypes.addressof(definition), plan, None)
-    return function, (definition, _entry())
+    return make(ctypes.addressof(_definition()), plan, None), None
 
 
 def _ctypes_entry(plan: bytes, slots: list[int], which: list[int]) -> tuple[Callable[..., None], Any]:

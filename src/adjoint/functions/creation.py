@@ -83,7 +83,8 @@ def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
         return made
     try:
-        return wrap(np.zeros(shape, kind) if value == 0 else np.full(shape, value, kind))
+        plain = value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0)
+        return wrap(np.zeros(shape, kind) if plain else np.full(shape, value, kind))
     except MemoryError as error:
         needed = math.prod(shape) * kind.itemsize
         raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error

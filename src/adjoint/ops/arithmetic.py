@@ -183,7 +183,7 @@ def round(x: Any) -> Any:
     return np.round(x)
 
 
-@unary(scalar=lambda b, x: b.select(b.lt(x, 0), 0, x), dx=lambda g, out: where(out <= 0, 0.0, g))
+@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), dx=lambda g, out: where(out <= 0, 0.0, g))
 def relu(x: Any) -> Any:
     """max(x, 0); NaN stays; the slope at 0 is 0."""
     return np.maximum(x, 0)
