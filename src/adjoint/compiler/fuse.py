@@ -69,14 +69,7 @@ class Fusion:
         self._mark_stored()
 
     def _place(self, position: int, value: Value) -> None:
-        shape, reason = None, f"{value.op.name} is computed by NumPy"
-        joined: Group | None = None
-        if is_kernel_op(value):
-            shape = value.operands[0].shape if value.op.combine else value.shape
-            joined, reason = self._best(value, shape)
-        group = joined or Group(shape, position, reason)
-        if joined is None:
-            self.groups.append(group)
+        group = self._group_for(position, value)
         if value.op.combine and not group.call:
             group.axes = value.params["axes"]
             group.reductions.append(value)
@@ -94,15 +87,13 @@ class Fusion:
 
     def _group_for(self, position: int, value: Value) -> Group:
         """The group that an equation joins, or a new one."""
-        if not is_kernel_op(value):
-            group: Group | None = Group(None, position, f"{value.op.name} is computed by NumPy")
-        else:
+        shape, reason = None, f"{value.op.name} is computed by NumPy"
+        if is_kernel_op(value):
             shape = value.operands[0].shape if value.op.combine else value.shape
-            group, reason = self._best(value, shape)
-            if group is not None:
-                return group
-            group = Group(shape, position, reason)
-        assert group is not None
+            joined, reason = self._best(value, shape)
+            if joined is not None:
+                return joined
+        group = Group(shape, position, reason)
         self.groups.append(group)
         return group
 

@@ -4,37 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from itertools import count
-from typing import Any, Self
+from typing import Any
 
 from adjoint.core.mode import watch
-
-_number = count().__next__
-
-
-class RemovableHandle:
-    """Takes a hook off again: by `remove()`, or at the end of a `with` block."""
-
-    def __init__(self, hooks: dict[int, Callable[..., Any]]) -> None:
-        self.id = _number()
-        self._hooks = hooks
-
-    def remove(self) -> None:
-        """Take the hook off; a second time does nothing."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
-
-
-def attach(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> RemovableHandle:
-    """Add `hook` to `hooks`, and return the handle that removes it."""
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
 
 
 def hooked(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
+from adjoint.core.hooks import HookDict, RemovableHandle, attach
 from adjoint.core.mode import Scope, mode, watch
 from adjoint.optim.groups import Group, as_groups, completed
-from adjoint.optim.hooks import RemovableHandle, attach, hooked
+from adjoint.optim.hooks import hooked
 from adjoint.optim.state import State, pack, unpack
 
 
@@ -32,8 +33,8 @@ class Optimizer:
         self.defaults = defaults
         self.state: State = defaultdict(dict)
         self.param_groups: list[Group] = []
-        self._step_pre_hooks: dict[int, Callable[..., Any]] = {}
-        self._step_post_hooks: dict[int, Callable[..., Any]] = {}
+        self._step_pre_hooks: HookDict = OrderedDict()
+        self._step_post_hooks: HookDict = OrderedDict()
         self.check_options(defaults)
         given = as_groups(params)
         ready: list[Group] = []
@@ -121,8 +122,8 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._step_pre_hooks = {}
-        self._step_post_hooks = {}
+        self._step_pre_hooks = OrderedDict()
+        self._step_post_hooks = OrderedDict()
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
