@@ -300,7 +300,7 @@ class _Nest:
         b = self.b
         for value, access in self.space.writes.items():
             if not value.op.combine:
-                self._store(b.broadcast(registers[value], self.lanes), places[access], mask)
+                self.b.store(b.broadcast(registers[value], self.lanes), places[access], mask)
         folded = []
         for value, sum_ in zip(self.group.reductions, sums, strict=True):
             source = b.broadcast(registers[self._register(value.operands[0])], self.lanes)
@@ -321,14 +321,7 @@ class _Nest:
             if across:
                 total = self._across(value, total)
             total = b.cast(total, from_dtype(value.dtype)) if total.type.is_float else total
-            self._store(total, places[access], None if across else mask)
-
-    def _store(self, value: Reg, place: Reg, mask: int | None) -> None:
-        # One lane goes by itself: LLVM 22.1 narrows a register under a mask of one lane, on AVX-512, and then stores
-        # that lane in its former width, over the neighbour (llvm-project#179489).
-        if mask == 1:
-            value, mask = self.b.extract(value, 0), None
-        self.b.store(value, place, mask)
+            self.b.store(total, places[access], None if across else mask)
 
     def _across(self, value: Value, total: Reg) -> Reg:
         folded: Reg = getattr(self.b, ACROSS[value.op.combine])(total) if total.type.lanes > 1 else total

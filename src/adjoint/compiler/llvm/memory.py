@@ -41,6 +41,10 @@ class Memory(Lanes):
 
     def store(self, value: Reg, pointer: Reg, mask: Reg | int | None = None) -> None:
         """Write each lane on the mask to neighbouring elements."""
+        if mask == 1:
+            # One lane goes by itself: LLVM 22.1 narrows a register under a mask of one lane, on AVX-512, and stores
+            # that lane in its former width, over the neighbour (llvm-project#179489).
+            value, mask = self.extract(value, 0), None
         mask = self._mask(mask, value.type.lanes)
         if mask is not None and value.type.lanes == 1:
             with self.when(mask):
