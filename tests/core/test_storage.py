@@ -41,13 +41,14 @@ def test_dropped_views_are_forgotten() -> None:
     assert len(storage_of(x).aliases) < 50
 
 
-def test_views_do_not_keep_each_other_alive() -> None:
+def test_a_view_keeps_its_base_and_no_other_view() -> None:
     x = ad.zeros(3)
-    view = x.view(3)
-    reference = weakref.ref(x)
-    del x
+    view, other = x.view(3), x.view(1, 3)
+    reference, base = weakref.ref(other), weakref.ref(x)
+    del x, other
     gc.collect()
     assert reference() is None
+    assert view._base is base()
     assert view.tolist() == [0.0, 0.0, 0.0]
 
 

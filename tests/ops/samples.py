@@ -230,6 +230,12 @@ def _movements() -> list[Sample]:
     ]
 
 
+def _steps(x: np.ndarray[Any, Any]) -> Any:
+    """The way from x (3, 4, 5) to a view of it, (3, 2), through a transpose that no slice can express."""
+    view: Any = adjoint.tensor(x)[:, 1:3].transpose(0, 1)[..., 2].transpose(0, 1)
+    return view.storage.steps
+
+
 def _positions() -> list[Sample]:
     x = draw("indexed", (3, 4, 5))
     rows, columns = np.array([2, 0, 2, -1]), np.array([1, 1, 3, 0])
@@ -245,6 +251,8 @@ def _positions() -> list[Sample]:
         _sample(indexing.gather, x, along, axis=1),
         _sample(indexing.scatter_add, draw("scatter", (3, 2, 5)), along, shape=(3, 4, 5), axis=1),
         _sample(assignment.put_slice, x, draw("put", (2, 4, 2)), bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
+        _sample(assignment.put_view, x, draw("put", (3, 2)), steps=_steps(x)),
+        _sample(assignment.taken, draw("taken", (2, 3))),
         _sample(assignment.put_slice, x, np.array(0.5), label="0d", bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
         _sample(assignment.put_index, x, draw("put", (2, 4, 5)), np.array([2, 0]), pattern=(0,)),
         _sample(
@@ -252,6 +260,7 @@ def _positions() -> list[Sample]:
             pattern=(0, 1),
         ),
         _sample(selection._where, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
+        _sample(selection._where_, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
         _sample(selection._where, condition, draw("chosen", (3,)), np.array(0.5), label="broadcast"),
         _sample(indexing._check_range, rows, low=-3, size=3, complaint="{} is out of range", error=IndexError),
         _sample(

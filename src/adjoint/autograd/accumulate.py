@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,13 @@ class Gradients:
     `arrived` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded or
     traced (`bare` is False), `Slots` for a node with several outputs, or NOTHING where a rule returned None. Gradients
     are borrowed, since a rule may hand one array to several inputs; those of the nodes in `summed` are our own sums.
-    With targets, only edges to `useful` nodes are followed, and only `running` nodes run.
+    With targets, only edges to `useful` nodes are followed, and only `running` nodes run. `blocked`: for a node, where
+    no gradient came at all, since `where` chose the other branch.
     """
 
     __slots__ = (
-        "arrived", "bare", "captured", "create_graph", "kept", "retain_graph", "running", "summed", "useful", "wanted",
+        "arrived", "bare", "blocked", "callbacks", "captured", "create_graph", "empty", "kept", "retain_graph", "running", "summed",
+        "useful", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +42,9 @@ class Gradients:
         self.bare = not (create_graph or (unusual.count and mode.tracer is not None))
         self.create_graph, self.retain_graph = create_graph, retain_graph
         self.arrived: dict[Any, Any] = {}
+        self.blocked: dict[Any, Any] = {}
+        self.empty: list[Leaf] = []  # leaves at which None arrived
+        self.callbacks: list[Callable[[], Any]] = []
         self.summed: set[Any] = set()
         self.wanted: set[Any] | None = None if targets is None else set(targets)
         self.running = None if self.wanted is None else leading_to(self.wanted, [node for node, _ in roots])
@@ -69,18 +74,43 @@ class Gradients:
             self.summed.add(node)
         return have is None
 
+    def add_part(self, node: Any, parent: Any, g: Any) -> None:
+        """Add `g`, the gradient of a part of what `parent` made, into what has arrived there.
+
+        In place, in a sum of our own: n slices of one tensor cost what n small additions cost.
+        """
+        have = self.arrived[parent]
+        if have is NOTHING or parent not in self.summed:
+            have = np.zeros(parent.shape, parent.dtype) if have is NOTHING else have.copy()
+            self.arrived[parent] = have
+            self.summed.add(parent)
+        part = node.op.part(have, **node.params)
+        np.add(part, g, out=part, casting="same_kind")
+
+    def block(self, node: Any, mask: Any, first: bool) -> None:
+        """What was just delivered to `node` holds no gradient where `mask`; None: it may hold one everywhere."""
+        if first and mask is not None:
+            self.blocked[node] = mask
+        elif node in self.blocked:
+            if mask is None:
+                del self.blocked[node]
+            else:
+                self.blocked[node] = mask & self.blocked[node]
+
     def total(self, x: Any, y: Any) -> Any:
         """x + y in memory of its own."""
         return np.asarray(x + y) if self.bare else add(x, y)
 
     def receive(self, node: Any, g: Any) -> Any:
         """Let the hooks of a tensor see, and replace, its gradient; keep it for `retain_grad` and for the caller."""
-        if g is NOTHING or type(g) is Slots:
+        if type(g) is Slots:
             return g
         hooks = node.hooks
+        if hooks is not None and hooks.on_gradient:
+            g = self.to_own(call_hooks(hooks.on_gradient, self.to_tensor(g)))
+        if g is NOTHING:
+            return g
         if hooks is not None:
-            if hooks.on_gradient:
-                g = self.to_own(call_hooks(hooks.on_gradient, self.to_tensor(g)))
             keeper = hooks.retained_by and hooks.retained_by()
             if keeper is not None:
                 self.kept.append((keeper, g))
@@ -115,12 +145,17 @@ def leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
     return leading
 
 
-def call_hooks(hooks: HookDict, g: Tensor) -> Tensor:
-    """Pass `g` through hooks, each of which may replace it by one of the same shape and type."""
+def call_hooks(hooks: HookDict, g: Tensor | None) -> Tensor | None:
+    """Pass `g` through hooks, each of which may replace it by one of the same shape and type.
+
+    They see None where no gradient arrived, and cannot replace that.
+    """
     for hook in list(hooks.values()):
         replaced = hook(g)
         if replaced is None:
             continue
+        if g is None:
+            raise RuntimeError("can't replace a None gradient with a non-None value")
         if not isinstance(replaced, Tensor):
             raise TypeError(f"expected Variable, but hook returned {type(replaced).__name__!r}")
         name = getattr(hook, "__name__", repr(hook))

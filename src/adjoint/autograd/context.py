@@ -103,7 +103,7 @@ class Saved:
     def restore(self, owner: Any) -> Tensor:
         """The tensor with its history. Raises RuntimeError if it was written in place since."""
         if type(self.array) is np.ndarray:
-            check_unwritten(self.array, self.order, owner.name())
+            check_unwritten(self.array, owner)
         tensor = wrap(self.array)
         tensor.storage = self.storage
         tensor.node = self.node if self.output is None else owner.made(self.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -14,7 +15,7 @@ from adjoint.core.hooks import Hooked
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import Leaf, Output, edge, tick
 from adjoint.core.release import freed_without_recursion
-from adjoint.core.site import user_site
+from adjoint.core.site import Site, site_of, user_frame, user_site
 from adjoint.core.storage import mark_written, share, storage_of
 from adjoint.core.tensor import Tensor, constant, wrap
 
@@ -58,8 +59,9 @@ class Function:
 class FunctionNode(Hooked):
     """One application of a Function in the recorded graph."""
 
+    op = None
     __slots__ = (
-        "__weakref__", "_slots", "_specs", "context", "dtype", "function", "hooks", "order", "outputs", "parents",
+        "__weakref__", "_slots", "_specs", "at", "code", "context", "dtype", "function", "hooks", "order", "outputs", "parents",
         "shape",
     )  # fmt: skip
 
@@ -70,6 +72,8 @@ class FunctionNode(Hooked):
         self.parents = tuple(a.node if isinstance(a, Tensor) else None for a in args)
         self.hooks = None
         self.order = tick()
+        frame = user_frame(sys._getframe(1))
+        self.code, self.at = frame.f_code, frame.f_lasti
         self.outputs = len(outputs)
         self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in outputs]
         self.shape: Any = None
@@ -82,6 +86,11 @@ class FunctionNode(Hooked):
                 quiet = out.array.dtype.kind not in "fc" or any(given is q for q in context._quiet)
                 out.node = None if quiet else self.made(number)
         context.settle(self, outputs, returned)
+
+    @property
+    def site(self) -> Site:
+        """The user's line that applied the Function."""
+        return site_of(self.code, self.at)
 
     @property
     def saved(self) -> Any:
@@ -196,6 +205,7 @@ def _reaches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 class Once:
     """The node of a gradient that was computed by a once-differentiable backward: it cannot be walked."""
 
+    op = None
     __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape")
 
     def __init__(self, parents: tuple[Any, ...], g: Tensor) -> None:

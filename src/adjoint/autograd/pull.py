@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients, Slots
+from adjoint.autograd.blocked import ELEMENTWISE, held_back
 from adjoint.core.mode import follow
-from adjoint.core.node import RELEASED, Node, Output
+from adjoint.core.node import RELEASED, Node, Output, Packed, Saved, restored
 from adjoint.core.op import Op, Rule
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.core.writes import check_unwritten, writes
@@ -21,25 +22,28 @@ from adjoint.ops.selection import cast
 ndarray = np.ndarray
 
 
-def pull(gradients: Gradients, node: Any, g: Any) -> Sequence[Any]:
-    """The gradients of the node's inputs, each in its input's shape and type; hooks on the node see both sides."""
+def pull(gradients: Gradients, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
+    """The gradients of the node's inputs, each in its input's shape and type; hooks on the node see both sides.
+
+    `mask`: where `g` holds no gradient at all.
+    """
     if type(node) is Output:
         slots = Slots([None] * node.owner.outputs)
         slots[node.number] = None if g is NOTHING else g
         return (slots,)
     if node.hooks is None or not (node.hooks.before or node.hooks.after):
-        return _pull(gradients, node, g)
+        return _pull(gradients, node, g, mask)
     given = [gradients.to_tensor(one) for one in (g if type(g) is Slots else [g])]
     given = run_before(node, given)
     own = [None if one is None else gradients.to_own(one) for one in given]
-    pulled = _pull(gradients, node, Slots(own) if type(g) is Slots else NOTHING if own[0] is None else own[0])
+    pulled = _pull(gradients, node, Slots(own) if type(g) is Slots else NOTHING if own[0] is None else own[0], mask)
     returned = run_after(node, [gradients.to_tensor(d) for d in pulled], given)
     return [gradients.to_own(d) for d in returned]
 
 
-def _pull(gradients: Gradients, node: Any, g: Any) -> Sequence[Any]:
+def _pull(gradients: Gradients, node: Any, g: Any, mask: Any) -> Sequence[Any]:
     if isinstance(node, Node):
-        return _pull_op(gradients, node, g)
+        return _pull_op(gradients, node, g, mask)
     given = [gradients.to_tensor(one) for one in g] if type(g) is Slots else [gradients.to_tensor(g)]
     pulled = node.pull(given)
     return [
@@ -48,10 +52,10 @@ def _pull(gradients: Gradients, node: Any, g: Any) -> Sequence[Any]:
     ]
 
 
-def _pull_op(gradients: Gradients, node: Node, g: Any) -> Sequence[Any]:
+def _pull_op(gradients: Gradients, node: Node, g: Any, mask: Any) -> Sequence[Any]:
     if g is NOTHING:
         return [NOTHING] * len(node.parents)
-    saved = usable(node)
+    saved = usable(node) if gradients.bare else checked(node)
     if not gradients.bare:
         follow(node)
     if saved is not None and not gradients.bare:
@@ -66,11 +70,23 @@ def _pull_op(gradients: Gradients, node: Node, g: Any) -> Sequence[Any]:
         if rule is None:
             parent.refuse()
         d = rule(g, *arguments(node, rule, saved, i))
-        pulled.append(fit(gradients, remade(node, rule, d, g, i) if gradients.bare else d, parent))
+        if gradients.bare:
+            d = remade(node, rule, d, g, i)
+        if mask is not None and node.op.family in ELEMENTWISE:
+            d = held_back(d, mask)
+        pulled.append(fit(gradients, d, parent))
     return pulled
 
 
 def usable(node: Node) -> Any:
+    """The arrays and numbers that the node saved; raises as `checked` does."""
+    saved = checked(node)
+    if type(saved) is Saved:
+        return tuple(value.open().array if isinstance(value, Packed) else value for value in saved)
+    return saved
+
+
+def checked(node: Node) -> Any:
     """What the node saved. Raises RuntimeError if it was freed, or written in place since."""
     if node.saved is RELEASED:
         raise RuntimeError(
@@ -82,22 +98,14 @@ def usable(node: Node) -> Any:
     if node.order < writes.last:
         for array in node.saved or ():
             if hasattr(array, "dtype"):
-                check_unwritten(array, node.order, node.name())
+                check_unwritten(array, node)
     return node.saved
 
 
 def as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
-    """The saved arrays as tensors; with their history if the backward pass itself is to be recorded."""
-    tensors: list[Any] = []
-    for value, maker in zip(saved, (*node.parents, node), strict=True):
-        if hasattr(value, "dtype"):
-            tensor = wrap(value)
-            if create_graph:
-                tensor.node = maker
-            tensors.append(tensor)
-        else:
-            tensors.append(value)
-    return tuple(tensors)
+    """The saved values as tensors; with their history if the backward pass itself is to be recorded."""
+    makers = (*node.parents, node) if create_graph else (None,) * len(saved)
+    return tuple([restored(value, maker) for value, maker in zip(saved, makers, strict=True)])
 
 
 def remade(node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
@@ -189,7 +197,7 @@ def _replaced(hook: Any, returned: Any, before: list[Any]) -> list[Any]:
     if len(after) != len(before):
         name = getattr(hook, "__name__", repr(hook))
         raise RuntimeError(
-            f"hook {name!r} has returned an incorrect number of values ({len(after)}, not {len(before)})"
+            f"hook {name!r} has returned an incorrect number of values (got {len(after)}, but expected {len(before)})"
         )
     return after
 

@@ -28,7 +28,7 @@ _storing = threading.Lock()  # two threads may accumulate in one leaf
 
 def collect(gradients: Gradients) -> dict[Any, Tensor]:
     """The gradients that arrived at the targets."""
-    _at_leaves(gradients)
+    _at_leaves(gradients, captured=True)
     found = gradients.captured
     return {node: wrap(owned(found, node)) if gradients.bare else found[node] for node in found}
 
@@ -45,11 +45,13 @@ def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) ->
         stores = [_store(tensor, found, node, gradients) for tensor, node in resting.items()]
         stores += [_store(tensor, retained, tensor, gradients) for tensor in retained]
         deque(map(call, stores), maxlen=0)  # one call into C: no signal comes between two leaves
-    for tensor, node in resting.items():
-        if type(node) is Leaf and node.hooks is not None:
+    for node in (*resting.values(), *gradients.empty):
+        tensor = node.reference() if type(node) is Leaf and node.hooks is not None else None
+        if tensor is not None:
             for hook in list(node.hooks.accumulated.values()):
-                hook(tensor)
-            run_after(node, [], [gradients.to_tensor(found[node])])
+                if hook(tensor) is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+            run_after(node, [], [gradients.to_tensor(found.get(node))])
 
 
 def owned(holder: dict[Any, Any], key: Any) -> Any:
@@ -59,16 +61,21 @@ def owned(holder: dict[Any, Any], key: Any) -> Any:
     return holder[key] if alone else holder[key].copy()
 
 
-def _at_leaves(gradients: Gradients) -> dict[Any, Any]:
-    """The gradients that arrived at leaves, as their hooks leave them."""
+def _at_leaves(gradients: Gradients, captured: bool = False) -> dict[Any, Any]:
+    """The gradients that arrived at leaves, as their hooks leave them.
+
+    `captured`: they go to the caller, the leaves themselves take no part.
+    """
     leaves = gradients.arrived
     for leaf in list(leaves):
+        if leaf.hooks is not None or gradients.wanted is not None:
+            leaves[leaf] = gradients.receive(leaf, leaves[leaf])
+            if leaf.hooks is not None and leaf.hooks.before and not captured:
+                leaves[leaf] = gradients.to_own(run_before(leaf, [gradients.to_tensor(leaves[leaf])])[0])
         if leaves[leaf] is NOTHING:
             del leaves[leaf]
-        elif leaf.hooks is not None or gradients.wanted is not None:
-            leaves[leaf] = gradients.receive(leaf, leaves[leaf])
-            if leaf.hooks is not None and leaf.hooks.before:
-                leaves[leaf] = gradients.to_own(run_before(leaf, [gradients.to_tensor(leaves[leaf])])[0])
+            if leaf.hooks is not None and gradients.wanted is None:
+                gradients.empty.append(leaf)
     if gradients.wanted is not None:
         leaves.clear()
     return leaves

@@ -188,6 +188,7 @@ class Lost:
 
     __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step")
     next_functions = ()
+    op = None
     parents: tuple[Any, ...]
 
     def __init__(self, step: str, tensor: Tensor) -> None:

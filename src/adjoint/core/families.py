@@ -6,24 +6,30 @@ holds the cost: a recorded multiply of 16 elements in about 1 µs, of which NumP
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Node, tick
-from adjoint.core.op import NO_PARAMS, Op, Rule, apply, evaluate
+from adjoint.core.node import tick
+from adjoint.core.op import INFERENCE, NO_PARAMS, Op, Rule, apply, evaluate
+from adjoint.core.site import of_library, user_frame
 from adjoint.core.spec import Spec, broadcast_shapes
-from adjoint.core.storage import share
+from adjoint.core.storage import share_view
 from adjoint.core.tensor import Tensor
 
 ndarray = np.ndarray
 new = object.__new__
+caller = sys._getframe
 BOOL = np.dtype(np.bool_)
+OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 Function = Callable[..., Any]
 Declaration = Callable[[Function], Function]
-FACETS = {"node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity"}
+FACETS = {
+    "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
+}  # fmt: skip
 
 
 def _elementwise_spec(truth: bool) -> Callable[..., Spec]:
@@ -45,7 +51,7 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
         any_kind = promotion is None
-        compute = op.evaluate
+        compute, kind = op.evaluate, op.kind(NO_PARAMS, None)
 
         def call(input: Any) -> Tensor:
             if type(input) is Tensor or isinstance(input, Tensor):
@@ -55,7 +61,7 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
             if (
                 type(xd) is not ndarray
                 or not (any_kind or xd.dtype.kind == "f")
-                or (unusual.count and mode.tracer is not None)
+                or (unusual.count and mode.special)
                 or (xn is not None and not differentiable)
             ):
                 return apply(op, (input,), NO_PARAMS)
@@ -70,10 +76,17 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
             out._grad = out.storage = None
             if xn is None or (unusual.count and not mode.recording):
                 out.node = None
+                if unusual.count and mode.inference:
+                    out.storage = INFERENCE
                 return out
-            node = new(Node)
+            frame = caller(1)
+            if of_library(id(frame.f_globals), True):
+                frame = user_frame(frame)
+            node = new(kind)
             node.op = op
             node.parents = (xn,)
+            node.code = frame.f_code
+            node.at = frame.f_lasti
             node.shape = data.shape
             node.dtype = data.dtype
             node.saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
@@ -101,57 +114,77 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
         dy_x, dy_y, dy_out = "x" in needs_dy, "y" in needs_dy, "out" in needs_dy
         saves = bool(needs_dx or needs_dy)
         any_kind = promotion == "common"
-        compute = op.evaluate
+        compute, kind = op.evaluate, op.kind(NO_PARAMS, None)
 
-        def call(input: Any, other: Any) -> Tensor:
-            if type(input) is Tensor or isinstance(input, Tensor):
-                xd, xn = input.array, input.node
-            else:
-                xd, xn = input, None
-            if type(other) is Tensor or isinstance(other, Tensor):
-                yd, yn = other.array, other.node
-            else:
-                yd, yn = other, None
-            # the general call promotes, traces, and complains
-            if type(xd) is not ndarray or (unusual.count and mode.tracer is not None):
-                return apply(op, (input, other), NO_PARAMS)
-            if type(yd) is ndarray:
-                if xd.dtype is not yd.dtype or not (any_kind or xd.dtype.kind == "f"):
-                    return apply(op, (input, other), NO_PARAMS)
-            elif type(yd) is not float or xd.dtype.kind != "f":
-                return apply(op, (input, other), NO_PARAMS)
-            if (xn is not None and not has_dx) or (yn is not None and not has_dy):
-                return apply(op, (input, other), NO_PARAMS)
-            try:
-                data = compute(xd, yd)
-            except (RuntimeWarning, FloatingPointError, ValueError):
-                data = evaluate(op, (xd, yd), NO_PARAMS)
-            if type(data) is not ndarray:
-                data = np.asarray(data)
-            out = new(Tensor)
-            out.array = data
-            out._grad = out.storage = None
-            if (xn is None and yn is None) or (unusual.count and not mode.recording):
-                out.node = None
+        def general(input: Any, other: Any) -> Tensor:
+            return apply(op, (input, other), NO_PARAMS)
+
+        def as_operator(input: Any, other: Any) -> Any:
+            return general(input, other) if isinstance(other, OPERANDS) else NotImplemented
+
+        def calling(otherwise: Function) -> Function:
+            """The call; what it does not do itself is done `otherwise`."""
+
+            def call(input: Any, other: Any) -> Tensor:
+                if type(input) is Tensor or isinstance(input, Tensor):
+                    xd, xn = input.array, input.node
+                else:
+                    xd, xn = input, None
+                if type(other) is Tensor or isinstance(other, Tensor):
+                    yd, yn = other.array, other.node
+                else:
+                    yd, yn = other, None
+                # the general call promotes, traces, and complains
+                if type(xd) is not ndarray or (unusual.count and mode.special):
+                    return otherwise(input, other)
+                if type(yd) is ndarray:
+                    if xd.dtype is not yd.dtype or not (any_kind or xd.dtype.kind == "f"):
+                        return otherwise(input, other)
+                elif type(yd) is not float or xd.dtype.kind != "f":
+                    return otherwise(input, other)
+                if (xn is not None and not has_dx) or (yn is not None and not has_dy):
+                    return otherwise(input, other)
+                try:
+                    data = compute(xd, yd)
+                except (RuntimeWarning, FloatingPointError, ValueError):
+                    data = evaluate(op, (xd, yd), NO_PARAMS)
+                if type(data) is not ndarray:
+                    data = np.asarray(data)
+                out = new(Tensor)
+                out.array = data
+                out._grad = out.storage = None
+                if (xn is None and yn is None) or (unusual.count and not mode.recording):
+                    out.node = None
+                    if unusual.count and mode.inference:
+                        out.storage = INFERENCE
+                    return out
+                frame = caller(1)
+                if of_library(id(frame.f_globals), True):
+                    frame = user_frame(frame)
+                node = new(kind)
+                node.op = op
+                node.parents = (xn, yn)
+                node.code = frame.f_code
+                node.at = frame.f_lasti
+                node.shape = data.shape
+                node.dtype = data.dtype
+                if saves:
+                    node.saved = (
+                        xd if (dx_x and xn is not None) or (dy_x and yn is not None) else None,
+                        yd if (dx_y and xn is not None) or (dy_y and yn is not None) else None,
+                        data if (dx_out and xn is not None) or (dy_out and yn is not None) else None,
+                    )
+                else:
+                    node.saved = None
+                node.params = node.shapes = node.hooks = None
+                node.order = tick()
+                out.node = node
                 return out
-            node = new(Node)
-            node.op = op
-            node.parents = (xn, yn)
-            node.shape = data.shape
-            node.dtype = data.dtype
-            if saves:
-                node.saved = (
-                    xd if (dx_x and xn is not None) or (dy_x and yn is not None) else None,
-                    yd if (dx_y and xn is not None) or (dy_y and yn is not None) else None,
-                    data if (dx_out and xn is not None) or (dy_out and yn is not None) else None,
-                )
-            else:
-                node.saved = None
-            node.params = node.shapes = node.hooks = None
-            node.order = tick()
-            out.node = node
-            return out
 
+            return call
+
+        call = calling(general)
+        call.operator = calling(as_operator)  # type: ignore[attr-defined]
         return publish(call, op)
 
     return declare
@@ -165,12 +198,12 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
-        op = Op(function, rules, family="movement", spec=spec, index=index, **facets)
+        op = Op(function, rules, family="movement", spec=spec, index=index, linear=True, **facets)
 
         def call(x: Any, **params: Any) -> Tensor:
             out = apply(op, (x,), params)
             if view and isinstance(x, Tensor) and _sees(out.array, x.array):
-                share(x, out)
+                share_view(x, out, op, params)
             return out
 
         return publish(call, op)

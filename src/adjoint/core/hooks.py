@@ -18,19 +18,37 @@ _next_id = count().__next__
 
 
 class RemovableHandle:
-    """Takes a hook off with `remove()`, or at the end of a `with` block. Holds the dictionary of hooks weakly."""
+    """Takes a hook off with `remove()`, or at the end of a `with` block. Holds the dictionary of hooks weakly.
 
-    __slots__ = ("_hooks", "id")
+    `extra_dict`: another dictionary, or a list of them, that may hold something under the hook's id.
+    """
 
-    def __init__(self, hooks: HookDict) -> None:
+    __slots__ = ("__weakref__", "extra_dict_ref", "hooks_dict_ref", "id")
+
+    def __init__(
+        self, hooks_dict: HookDict, *, extra_dict: OrderedDict[int, Any] | list[OrderedDict[int, Any]] | None = None
+    ) -> None:
         self.id = _next_id()
-        self._hooks = weakref.ref(hooks)
+        while self.id in hooks_dict:  # hooks that were unpickled keep the ids that another process gave them
+            self.id = _next_id()
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        extra = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
+        self.extra_dict_ref = tuple(map(weakref.ref, extra))
 
     def remove(self) -> None:
         """Take the hook off; once it is off, do nothing."""
-        hooks = self._hooks()
-        if hooks is not None:
-            hooks.pop(self.id, None)
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            held = reference()
+            if held is not None:
+                held.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks, self.id, extra = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # the empty one is gone at once
+        self.extra_dict_ref = tuple(weakref.ref(held) for held in extra if held is not None)
 
     def __enter__(self) -> Self:
         return self
@@ -53,12 +71,13 @@ class NodeHooks:
 
     `on_gradient` see, and may replace, the gradient of one tensor; `retained_by` is the tensor that keeps it; `before`
     see the gradients of the node's outputs, `after` those of its inputs as well; `accumulated` see a leaf that got its
-    own.
+    own; `metadata` is the users' own.
     """
 
-    __slots__ = ("accumulated", "after", "before", "on_gradient", "retained_by")
+    __slots__ = ("accumulated", "after", "before", "metadata", "on_gradient", "retained_by")
 
     def __init__(self) -> None:
+        self.metadata: dict[Any, Any] = {}
         self.on_gradient: HookDict = OrderedDict()
         self.retained_by: weakref.ref[Tensor] | None = None
         self.before: HookDict = OrderedDict()
@@ -71,6 +90,18 @@ class Hooked:
 
     __slots__ = ()
     hooks: NodeHooks | None
+
+    def name(self) -> str:
+        """The node's name, PyTorch's for the same op: `MulBackward0`."""
+        return type(self).__name__
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for whatever users want to attach to the node."""
+        return hooks_of(self).metadata
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` when the node has run; a tuple it returns replaces `grad_inputs`."""

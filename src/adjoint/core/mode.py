@@ -22,11 +22,29 @@ class Tracer(Protocol):
     def refuse_write(self, called: str) -> None: ...
 
 
+class Level(Protocol):
+    """What takes op calls before they are evaluated, where tensors carry more than values: forward mode."""
+
+    def call(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
+
+
 class Mode(threading.local):
-    """The calling thread's modes."""
+    """The calling thread's modes.
+
+    `duals` sees the ops on tensors that may carry tangents; `packers` are the hooks through which saved values go,
+    innermost last; `watcher` looks at each result (anomaly detection); `floor`: nodes older than this order are
+    constants here, since they belong to a level around this one. `special` is derived: an op call has more to do than
+    to evaluate, wrap and record.
+    """
 
     recording: bool = True
+    inference: bool = False
     tracer: Tracer | None = None
+    duals: Level | None = None
+    packers: tuple[Any, ...] = ()
+    watcher: Any = None
+    floor: int = -1
+    special: bool = False
 
 
 class _Unusual:
@@ -42,6 +60,9 @@ class _Unusual:
         self.lock = threading.Lock()
 
 
+SPECIAL = frozenset({"tracer", "duals", "packers", "watcher"})
+# What a thread that works on behalf of another takes over from it.
+CARRIED = ("recording", "inference", "tracer", "duals", "packers", "watcher", "floor")
 mode = Mode()
 unusual = _Unusual()
 
@@ -59,17 +80,22 @@ class Scope:
         self.before.append({name: getattr(mode, name) for name in self.after})
         with unusual.lock:
             unusual.count += 1
-        for name, value in self.after.items():
-            setattr(mode, name, value)
+        self._set(self.after)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name, value in self.before.pop().items():
-            setattr(mode, name, value)
+        self._set(self.before.pop())
         with unusual.lock:
             unusual.count -= 1
+
+    @staticmethod
+    def _set(modes: dict[str, Any]) -> None:
+        for name, value in modes.items():
+            setattr(mode, name, value)
+        if not SPECIAL.isdisjoint(modes):
+            mode.special = any(getattr(mode, name) for name in SPECIAL)
 
 
 def concrete() -> Scope:

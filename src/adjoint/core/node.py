@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 from itertools import count
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.hooks import Hooked, NodeHooks
+from adjoint.core.site import Site, site_of
 
 if TYPE_CHECKING:
     from adjoint.core.op import Op
@@ -33,16 +35,36 @@ class Released:
 RELEASED: Any = Released()
 
 
+class Packed:
+    """A saved value that went through `saved_tensors_hooks`, or one that carries more than values.
+
+    `open()` gives the tensor.
+    """
+
+    __slots__ = ()
+
+    def open(self) -> Tensor:
+        """The tensor that was saved."""
+        raise NotImplementedError
+
+
+class Saved(tuple[Any, ...]):
+    """Saved values some of which are `Packed`."""
+
+    __slots__ = ()
+
+
 class Node(Hooked):
     """One application of an op: whom its gradient goes to, and what the op's rules asked to keep.
 
     `parents[i]` made input i, or is None where no gradient is wanted; a parent is always older, by `order`. `saved`
     holds bare arrays: the inputs in order, then the output, None where no rule needs one. A bare array cannot form a
-    reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second derivative.
+    reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second derivative. `code`
+    and `at` are the place in the user's program. A node is of a subclass that is named as PyTorch names it.
     """
 
     __slots__ = (
-        "__weakref__", "dtype", "hooks", "op", "order", "params", "parents", "saved", "shape", "shapes",
+        "__weakref__", "at", "code", "dtype", "hooks", "op", "order", "params", "parents", "saved", "shape", "shapes",
     )  # fmt: skip
     op: Op
     parents: tuple[Any, ...]
@@ -53,10 +75,13 @@ class Node(Hooked):
     dtype: np.dtype[Any]
     order: int
     hooks: NodeHooks | None
+    code: CodeType
+    at: int
 
-    def name(self) -> str:
-        """The node's name, PyTorch's for the same op: `MulBackward0`."""
-        return self.op.title(self)
+    @property
+    def site(self) -> Site:
+        """The user's line that made this node."""
+        return site_of(self.code, self.at)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -71,8 +96,9 @@ class Node(Hooked):
     def _saved(self, name: str) -> Any:
         if self.saved is RELEASED:
             raise RuntimeError(
-                f"{self.name()}: its saved values were freed by backward(); "
-                "pass retain_graph=True to backward() to read them afterwards"
+                f"{self.name()}: its saved values were freed by backward(); Trying to backward through the graph a "
+                "second time (or directly access saved tensors after they have already been freed) needs "
+                "retain_graph=True"
             )
         names = {"self": 0, "other": 1, "mat2": 1, "result": len(self.op.inputs), "out": len(self.op.inputs)}
         names |= {given: i for i, given in enumerate(self.op.inputs)}
@@ -80,35 +106,68 @@ class Node(Hooked):
             return self.params[name]
         if name not in names or self.saved is None:
             raise AttributeError(f"{self.name()} saves nothing called {name!r}")
-        from adjoint.core.tensor import wrap
-
         place = names[name]
-        value = self.saved[place]
-        if type(value) is not np.ndarray:
-            return value
-        tensor = wrap(value)
-        tensor.node = (*self.parents, self)[place]
-        return tensor
+        return restored(self.saved[place], (*self.parents, self)[place])
 
-    def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+
+_kinds: dict[str, type[Node]] = {}
+
+
+def kind_of_node(name: str) -> type[Node]:
+    """The class of nodes called `name`."""
+    kind = _kinds.get(name)
+    if kind is None:
+        kind = _kinds[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
+    return kind
+
+
+def restored(value: Any, maker: Any) -> Any:
+    """A saved value as a tensor with its history: a leaf itself where it is still there. Numbers stay as they are."""
+    if isinstance(value, Packed):
+        value = value.open()
+        return rewrapped(value, maker)
+    if not hasattr(value, "dtype"):
+        return value
+    if type(maker) is Leaf:
+        leaf = maker.reference()
+        if leaf is not None and leaf.array is value:
+            return leaf
+    from adjoint.core.tensor import wrap
+
+    tensor = wrap(value)
+    tensor.node = maker
+    return tensor
+
+
+def rewrapped(value: Tensor, maker: Any) -> Tensor:
+    """`value`, a tensor, with the node `maker` for its history."""
+    from adjoint.core.tensor import twin
+
+    if value.node is maker:
+        return value
+    tensor = twin(value)
+    tensor.node = maker
+    return tensor
 
 
 class Leaf(Hooked):
     """Where a gradient comes to rest: PyTorch's AccumulateGrad. The tensor is held weakly."""
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "reference", "shape")
+    __slots__ = ("__weakref__", "dtype", "hooks", "order", "reference", "shape")
     parents = ()
     next_functions = ()
+    op = None
     reference: weakref.ref[Tensor]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    order: int
     hooks: NodeHooks | None
 
     def __init__(self, tensor: Tensor) -> None:
         self.reference = weakref.ref(tensor)
         self.shape = tensor.array.shape
         self.dtype = tensor.array.dtype
+        self.order = tick()
         self.hooks = None
 
     @property
@@ -116,18 +175,15 @@ class Leaf(Hooked):
         """The tensor whose gradient accumulates here; None once it is gone."""
         return self.reference()
 
-    def name(self) -> str:
-        """`AccumulateGrad`."""
-        return "AccumulateGrad"
 
-    def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self):#x}>"
+Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"
 
 
 class Output:
     """One of the several outputs of a node: it collects a gradient for its slot of the owner."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "number", "order", "owner", "shape")
+    op = None
     owner: Any
     number: int
     shape: tuple[int, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +11,18 @@ import numpy as np
 
 from adjoint.core.dtype import DTYPES, default, promote
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Node, tick
+from adjoint.core.node import Node, Saved, kind_of_node, restored, tick
 from adjoint.core.parameters import parameters_of
-from adjoint.core.site import user_site
+from adjoint.core.site import user_frame
 from adjoint.core.spec import Spec, broadcast_shapes, describe
+from adjoint.core.storage import InferenceStorage
 from adjoint.core.tensor import Tensor, wrap
 
 Rule = Callable[..., Any]
 ndarray = np.ndarray
 new = object.__new__
+caller = sys._getframe
+INFERENCE = InferenceStorage()
 NO_PARAMS: dict[str, Any] = {}
 
 # Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for
@@ -35,8 +39,9 @@ class Op:
     """
 
     __slots__ = (
-        "combine", "composite", "effect", "evaluate", "family", "identity", "index", "inputs", "kept_shapes",
-        "name", "needs", "params", "positions", "promotion", "public", "rules", "scalar", "spec", "title", "variadic",
+        "blocks", "combine", "composite", "effect", "evaluate", "family", "identity", "index", "inputs", "kept_shapes",
+        "kind", "linear", "name", "needs", "params", "part", "plain", "positions", "promotion", "public", "rules", "scalar",
+        "spec", "variadic",
     )  # fmt: skip
 
     def __init__(
@@ -53,7 +58,10 @@ class Op:
         identity: Any = None,
         composite: Callable[..., Any] | None = None,
         effect: bool = False,
-        node: str | Callable[[Node], str] | None = None,
+        linear: bool = False,
+        part: Callable[..., Any] | None = None,
+        blocks: Callable[[Any], tuple[Any, ...]] | None = None,
+        node: str | Callable[..., str] | None = None,
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
@@ -65,8 +73,12 @@ class Op:
         self.scalar, self.index, self.combine, self.identity = scalar, index, combine, identity
         self.composite = composite
         self.effect = effect
+        self.linear = linear
+        self.part = part
+        self.blocks = blocks
+        self.plain = blocks is None and not self.variadic
         self.public: Callable[..., Any] = lambda *inputs, **params: apply(self, inputs, params)
-        self.title: Callable[[Node], str] = _title(self.name, node)
+        self.kind = _kind(self.name, node)
         self._attach(rules)
 
     def _attach(self, rules: dict[str, Rule]) -> None:
@@ -96,11 +108,12 @@ class Op:
         return self.name
 
 
-def _title(name: str, node: str | Callable[[Node], str] | None) -> Callable[[Node], str]:
+def _kind(name: str, node: str | Callable[..., str] | None) -> Callable[..., type[Node]]:
+    """From the parameters of an application, and its first input, to the class of its node."""
     if callable(node):
-        return node
-    title = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
-    return lambda _: title
+        return lambda params, x: kind_of_node(node(params, x))
+    kind = kind_of_node(node or "".join(part.capitalize() for part in name.split("_")) + "Backward0")
+    return lambda params, x: kind
 
 
 def _needs(rule: Rule | None) -> tuple[str, ...]:
@@ -109,7 +122,12 @@ def _needs(rule: Rule | None) -> tuple[str, ...]:
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
-    tracer = mode.tracer if unusual.count else None
+    special = unusual.count and mode.special
+    if special and mode.duals is not None:
+        pushed = mode.duals.call(op, inputs, params)
+        if pushed is not None:
+            return pushed  # type: ignore[no-any-return]
+    tracer = mode.tracer if special else None
     if tracer is not None:
         if op.composite is not None:
             composed: Tensor = op.composite(*inputs, **params)
@@ -121,8 +139,12 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         operands = arrays if op.promotion is None else _promoted(op, arrays)
         data = evaluate(op, operands, params)
     out = wrap(data)
+    if unusual.count and mode.inference:
+        out.storage = INFERENCE
     if mode.recording:
         _record(op, inputs, arrays, params, out)
+    if special and mode.watcher is not None:
+        mode.watcher.look(op, inputs, out)
     return out
 
 
@@ -175,6 +197,8 @@ def _typed(number: Any, target: Any) -> Any:
 
 def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
     nodes = tuple(x.node if isinstance(x, Tensor) else None for x in inputs)
+    if unusual.count and mode.floor >= 0:
+        nodes = tuple(None if n is None or n.order < mode.floor else n for n in nodes)
     if not any(nodes):
         return
     data = out.array
@@ -185,17 +209,46 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     )
     last = len(op.rules) - 1
     wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
-    node = new(Node)
+    frame = user_frame(caller(1))
+    node = new(op.kind(params, arrays[0]))
     node.op = op
     node.parents = parents
     node.params = params
     node.shape = data.shape
     node.dtype = data.dtype
-    node.saved = _kept(op, arrays, data, wanted)
+    node.code = frame.f_code
+    node.at = frame.f_lasti
     node.shapes = tuple(np.shape(a) if a is not None else () for a in arrays) if op.kept_shapes else None
     node.hooks = None
     node.order = tick()
+    node.saved = _kept(op, arrays, data, wanted)
+    if node.saved is not None and unusual.count and mode.packers:
+        node.saved = _packed(node, inputs)
     out.node = node
+
+
+def bare_node(
+    op: Op,
+    parents: tuple[Any, ...],
+    params: dict[str, Any],
+    shapes: tuple[tuple[int, ...], ...],
+    like: Any,
+    shape: tuple[int, ...] | None = None,
+) -> Any:
+    """A node of an op whose rules need no values, recorded without evaluating; None if no parent wants a gradient.
+
+    Its output has the type of `like`, and its shape unless one is given.
+    """
+    if not any(parents):
+        return None
+    frame = user_frame(caller(1))
+    node = new(op.kind(params, Spec(shapes[0], like.dtype)))
+    node.op, node.parents, node.params, node.shapes = op, parents, params, shapes
+    node.shape, node.dtype = like.shape if shape is None else shape, like.dtype
+    node.code, node.at = frame.f_code, frame.f_lasti
+    node.saved = node.hooks = None
+    node.order = tick()
+    return node
 
 
 def _kept(op: Op, arrays: tuple[Any, ...], data: Any, wanted: set[str]) -> tuple[Any, ...] | None:
@@ -206,10 +259,22 @@ def _kept(op: Op, arrays: tuple[Any, ...], data: Any, wanted: set[str]) -> tuple
     return (*kept, data if "out" in wanted else None)
 
 
+def _packed(node: Node, inputs: tuple[Any, ...]) -> Saved:
+    """What is kept, handed to the innermost hooks that pack saved values."""
+    packer = mode.packers[-1]
+    tensors = [*inputs, None]
+    return Saved(
+        packer.pack(restored(kept, maker) if not isinstance(given, Tensor) else given)
+        if type(kept) is ndarray
+        else kept
+        for kept, given, maker in zip(node.saved, tensors, (*node.parents, None), strict=True)
+    )
+
+
 class Undifferentiable(Node):
     """Stands between an op and an input for which it has no gradient rule, though a gradient is wanted there."""
 
-    __slots__ = ("site",)
+    __slots__ = ()
 
     def __init__(self, op: Op, maker: Any, array: Any) -> None:
         self.op = op
@@ -217,7 +282,8 @@ class Undifferentiable(Node):
         self.params = self.shapes = self.saved = self.hooks = None
         self.shape, self.dtype = array.shape, array.dtype
         self.order = tick()
-        self.site = user_site()
+        frame = user_frame(caller(1))
+        self.code, self.at = frame.f_code, frame.f_lasti
 
     def refuse(self) -> None:
         """Raise RuntimeError: the gradient that is asked for does not exist."""

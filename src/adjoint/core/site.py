@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType
+from itertools import islice
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -21,11 +22,28 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
+_of_library: dict[int, bool] = {}  # by the id of a module's globals
+of_library = _of_library.get
+
+
+def user_frame(frame: FrameType) -> FrameType:
+    """`frame`, or the innermost one below it that runs code outside the library; the outermost if all is library."""
+    while True:
+        verdict = _of_library.get(id(frame.f_globals))
+        if verdict is None:
+            verdict = _of_library[id(frame.f_globals)] = frame.f_code.co_filename.startswith(PACKAGE)
+        if not verdict or frame.f_back is None:
+            return frame
+        frame = frame.f_back
+
+
 def user_site() -> Site:
     """Where the user's code called into the library, seen from the calling thread's stack."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    if frame is None:
-        return Site("<unknown>", 0, "<unknown>")
+    frame = user_frame(sys._getframe(1))
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def site_of(code: CodeType, at: int) -> Site:
+    """The place of the instruction `at` (a byte offset, `frame.f_lasti`) of a function's code."""
+    line = next((row[0] for row in islice(code.co_positions(), at // 2, None)), None)
+    return Site(code.co_filename, line or code.co_firstlineno, code.co_name)

@@ -1,16 +1,19 @@
-"""Memory that several tensors see, and how often it was written in place."""
+"""Memory that several tensors see: how often it was written in place, and how each tensor came to see it."""
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from adjoint.core.mode import mode
 from adjoint.core.site import Site
 from adjoint.core.writes import writes
 
 if TYPE_CHECKING:
+    from adjoint.core.op import Op
     from adjoint.core.tensor import Tensor
 
 
@@ -29,26 +32,110 @@ class Storage:
         self.aliases = [r for r in self.aliases if r() is not None]
         return [t for r in self.aliases if (t := r()) is not None]
 
+    def add(self, tensor: Tensor) -> None:
+        """Count `tensor` among those that see this memory."""
+        self.aliases.append(weakref.ref(tensor))
+        if len(self.aliases) > self.prune_at:  # a parameter gets a new view each step, and drops it
+            self.prune_at = 2 * len(self.living()) + 8
+
+
+class Made(Enum):
+    """Under which circumstances a view was made: what forbids to write it in place where history is recorded."""
+
+    NORMALLY = 0
+    WITHOUT_GRAD = 1
+    AS_ONE_OF_MANY = 2
+    BY_FUNCTION = 3
+    IN_INFERENCE = 4
+
+
+class Step(NamedTuple):
+    """One movement on the way from a base to its view: how to repeat it on other arrays, and in the graph."""
+
+    op: Op
+    params: dict[str, Any]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+class View:
+    """What a tensor that sees the memory of another has in place of a `Storage`.
+
+    `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here; a detached twin, which
+    shares memory but takes no part in the history of the base, has no base.
+    """
+
+    __slots__ = ("base", "made", "steps", "storage")
+
+    def __init__(
+        self, storage: Storage, base: Tensor | None, steps: tuple[Step, ...], made: Made = Made.NORMALLY
+    ) -> None:
+        self.storage = storage
+        self.base = base
+        self.steps = steps
+        self.made = made
+
+
+class InferenceStorage(Storage):
+    """The storage of a tensor made in inference mode: nobody counts its writes."""
+
+    __slots__ = ()
+
 
 def storage_of(tensor: Tensor) -> Storage:
     """The tensor's storage, made on first use."""
-    storage = tensor.storage
-    if storage is None:
-        storage = tensor.storage = Storage()
-        storage.aliases.append(weakref.ref(tensor))
-    return storage
+    held = tensor.storage
+    if held is None:
+        held = tensor.storage = Storage()
+        held.aliases.append(weakref.ref(tensor))
+    return held.storage if type(held) is View else held  # type: ignore[no-any-return]
+
+
+def view_of(tensor: Tensor) -> View | None:
+    """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
+    held = tensor.storage
+    if type(held) is not View or held.base is None:
+        return None
+    around = held.base.storage  # a View if the base is a detached twin
+    storage = around.storage if type(around) is View else around
+    return held if storage is held.storage else None  # the base may have been given other memory
 
 
 def share(source: Tensor, alias: Tensor) -> None:
-    """Record that `alias` sees the memory of `source`."""
-    storage = alias.storage = storage_of(source)
-    storage.aliases.append(weakref.ref(alias))
-    if len(storage.aliases) > storage.prune_at:  # a parameter gets a new view each step, and drops it
-        storage.prune_at = 2 * len(storage.living()) + 8
+    """Record that `alias` sees the memory of `source`, without sharing its history."""
+    storage = storage_of(source)
+    if isinstance(storage, InferenceStorage):
+        alias.storage = storage
+        return
+    alias.storage = View(storage, None, ())
+    storage.add(alias)
+
+
+def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = Made.NORMALLY) -> None:
+    """Record that `alias` is `op(source, **params)` in the same memory."""
+    storage = storage_of(source)
+    if isinstance(storage, InferenceStorage):
+        alias.storage = storage
+        return
+    step = Step(op, params, source.array.shape, alias.array.shape)
+    if made is Made.NORMALLY and not mode.recording:
+        made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
+    around = view_of(source)
+    base: Tensor | None
+    if around is not None:
+        base, steps = around.base, (*around.steps, step)
+        if made is Made.NORMALLY:
+            made = around.made
+    else:
+        base, steps = source, (step,)
+    alias.storage = View(storage, base, steps, made)
+    storage.add(alias)
 
 
 def mark_written(tensor: Tensor, site: Site) -> None:
     """Count an in-place write, and note it for the nodes that keep this memory."""
-    storage_of(tensor).version += 1
+    storage = storage_of(tensor)
+    if not isinstance(storage, InferenceStorage):
+        storage.version += 1
     if type(tensor.array) is np.ndarray:
         writes.record(tensor.array, site)

@@ -16,7 +16,7 @@ from adjoint.core.node import Leaf, Node, Output, edge
 from adjoint.core.printing import format_tensor
 from adjoint.core.reading import Readable
 from adjoint.core.size import Size
-from adjoint.core.storage import share
+from adjoint.core.storage import InferenceStorage, share, storage_of, view_of
 from adjoint.core.wrap import as_array
 
 ndarray = np.ndarray
@@ -32,8 +32,10 @@ class Tensor(Readable):
     """
 
     # `array` is an ndarray, or a symbolic value while a step is traced. `node` is None when no gradient is wanted.
-    # `__dict__` costs nothing until somebody sets an attribute of their own.
-    __slots__ = ("__dict__", "__weakref__", "_grad", "array", "node", "storage")
+    # `__dict__` costs nothing until somebody sets an attribute of their own. `_tangents` is left unset, but for tensors
+    # that carry tangents of forward mode.
+    __slots__ = ("__dict__", "__weakref__", "_grad", "_tangents", "array", "node", "storage")
+    _tangents: Any
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self.array: Any = as_array(data)
@@ -168,8 +170,14 @@ class Tensor(Readable):
         if unusual.count and mode.tracer is not None:
             mode.tracer.adopt(self)
             mode.tracer.adopt(value)
+        if self.node is not None and not is_floating(value.array):
+            raise RuntimeError(
+                f"data set to a tensor that requires gradients must be floating point or complex dtype, not {value.dtype}"
+            )
+        version = 0 if self.storage is None else self._version
         self.array = value.array
         self.storage = None
+        storage_of(self).version = version
         if type(self.node) is Leaf:
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
         if value.storage is not None or not value.is_leaf:
@@ -180,13 +188,33 @@ class Tensor(Readable):
         return detach(self)
 
     def detach_(self) -> Self:
-        """Forget how this tensor was made; it becomes a leaf that wants no gradient."""
+        """Forget how this tensor was made; it becomes a leaf that wants no gradient. Raises RuntimeError for a view."""
+        if view_of(self) is not None:
+            raise RuntimeError(
+                "Can't detach views in-place: their base is not detached with them. Use detach() instead."
+            )
         self.node = None
         return self
 
     @property
     def _version(self) -> int:
-        return 0 if self.storage is None else int(self.storage.version)
+        if isinstance(self.storage, InferenceStorage):
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return 0 if self.storage is None else storage_of(self).version
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor whose memory this one is a view of; None for one that owns its memory."""
+        view = view_of(self)
+        return None if view is None else view.base
+
+    def _is_view(self) -> bool:
+        """True for a view of another tensor."""
+        return view_of(self) is not None
+
+    def is_inference(self) -> bool:
+        """True for a tensor made in inference mode."""
+        return isinstance(self.storage, InferenceStorage)
 
     def dim(self) -> int:
         """Number of dimensions."""
@@ -238,7 +266,7 @@ class Tensor(Readable):
     def __iter__(self) -> Iterator[Tensor]:
         if not self.array.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return (self[i] for i in range(self.array.shape[0]))  # type: ignore[index]
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return id(self)
@@ -282,6 +310,21 @@ def fill(tensor: Tensor, array: Any) -> Tensor:
 def wrap(array: Any) -> Tensor:
     """A tensor without history around `array`."""
     return fill(new(Tensor), array)
+
+
+def twin(x: Tensor) -> Tensor:
+    """The same memory and tangents in a tensor object of its own, without history."""
+    out = fill(new(Tensor), x.array)
+    out.storage = x.storage
+    tangents = tangents_of(x)
+    if tangents is not None:
+        out._tangents = tangents
+    return out
+
+
+def tangents_of(x: Any) -> Any:
+    """What forward mode attached to a tensor, or None."""
+    return getattr(x, "_tangents", None)
 
 
 def constant(array: Any) -> Tensor:

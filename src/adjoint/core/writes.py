@@ -38,9 +38,9 @@ class Writes:
         self.last = -1  # nodes of a higher order have nothing to look up
         self.by_memory: dict[int, Write] = {}
 
-    def record(self, array: Any, site: Site | None) -> None:
-        """Note that `array` is written now."""
-        self.stamp((self.of(array),), site)
+    def record(self, array: Any, site: Site | None, order: int | None = None) -> None:
+        """Note that `array` is written now, or was written when the order was `order`."""
+        self.stamp((self.of(array),), site, order)
 
     def of(self, array: Any) -> Write:
         """The entry for the memory of `array`, for those who write it again and again."""
@@ -51,9 +51,10 @@ class Writes:
             write = self.by_memory[key] = Write(weakref.ref(memory, lambda _: self.by_memory.pop(key, None)))
         return write
 
-    def stamp(self, entries: Iterable[Write], site: Site | None) -> None:
-        """Note that these memories are written now."""
-        self.last = order = tick()
+    def stamp(self, entries: Iterable[Write], site: Site | None, order: int | None = None) -> None:
+        """Note that these memories are written now, or were written when the order was `order`."""
+        order = tick() if order is None else order
+        self.last = max(self.last, order)
         for write in entries:
             write.order = order
             write.site = site
@@ -74,13 +75,13 @@ def owner(array: Any) -> Any:
     return array
 
 
-def check_unwritten(array: Any, order: int, what: str) -> None:
-    """Raise RuntimeError if `array`, kept by `what` when the order was `order`, was written in place since."""
-    write = writes.since(array, order)
+def check_unwritten(array: Any, node: Any) -> None:
+    """Raise RuntimeError, naming both lines, if `array`, which `node` keeps, was written in place since."""
+    write = writes.since(array, node.order)
     if write is not None:
         at = f"It was written at {write.site}" if write.site is not None else "backward() accumulated a gradient in it"
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor "
-            f"of shape {list(array.shape)} which {what} needs. {at}; clone() it first, or use the op without the "
-            "trailing underscore."
+            f"of shape {list(array.shape)} which {node.name()} saved at {node.site}. {at}; clone() it first, or use "
+            "the op without the trailing underscore."
         )

@@ -13,7 +13,7 @@ from adjoint.core.tensor import Tensor, constant, method
 from adjoint.functions import creation
 from adjoint.functions.shape import expand
 from adjoint.ops import selection
-from adjoint.ops.inplace import write
+from adjoint.ops.inplace import content_of, write
 
 __all__: list[str] = []
 
@@ -74,7 +74,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     out = src if src.array.dtype == self.array.dtype else selection.cast(src, dtype=self.array.dtype)
     if out.array.shape != self.array.shape:
         out = expand(out, self.array.shape)
-    return write(self, out, "copy_")
+    return write(self, content_of(out), "copy_")
 
 
 @method

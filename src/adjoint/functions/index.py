@@ -14,7 +14,7 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.storage import mark_written
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.ops import assignment, indexing, movement, selection
-from adjoint.ops.inplace import write
+from adjoint.ops.inplace import check_writable, content_of, write
 
 __all__: list[str] = []
 
@@ -190,9 +190,17 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if plan.arrays:
         shape = _indexed_shape(plan)
     value = _fitted(x, value, tuple(shape), bool(plan.arrays))
-    tracing = unusual.count and mode.tracer is not None
-    if tracing or (mode.recording and (x.node is not None or value.node is not None)):
-        write(x, _replaced(x, plan, value), "index assignment")
+    called = "index assignment"
+    if not plan.arrays:
+        region = _viewed(x, plan)
+        if value.array.shape != region.array.shape:
+            value = movement.expand(value, shape=region.array.shape)
+        write(region, content_of(value), called)
+    elif (unusual.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
+        region = _viewed(x, plan)
+        put: Any = assignment.put_index
+        new = apply(put.op, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)})
+        write(region, new, called)
     else:
         _assign(x, plan, value.array)
 
@@ -231,38 +239,17 @@ def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> T
     return value
 
 
-def _replaced(x: Any, plan: Plan, value: Any) -> Any:
-    """x with the region of `plan` replaced, as one recorded computation."""
-    if plan.arrays:
-        put: Any = assignment.put_index
-        new = apply(put.op, (_viewed(x, plan), value, *plan.arrays), {"pattern": tuple(plan.pattern)})
-    else:
-        new = value if value.array.shape == tuple(plan.shape) else movement.expand(value, shape=tuple(plan.shape))
-    bounds = list(plan.bounds)
-    for d, at in plan.integers:
-        bounds[d] = (at, at + 1, 1)
-    region = tuple(len(range(*b)) for b in bounds)
-    if new.array.shape != region:
-        new = movement.reshape(new, shape=region)
-    if plan.arrays and region == x.array.shape:
-        return new
-    return assignment.put_slice(x, new, bounds=tuple(bounds))
-
-
 def _assign(x: Tensor, plan: Plan, value: Any) -> None:
-    """Nothing is recorded: NumPy assigns."""
+    """Nothing is recorded: NumPy assigns at the index arrays."""
+    check_writable(x, "index assignment", False)
     if not x.array.flags.writeable:
         raise RuntimeError(
             "index assignment: unsupported operation: more than one element of the written-to tensor refers to a "
             "single "
             "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
         )
-    region = x.array[(*plan.basic, ...)]
-    if plan.arrays:
-        key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
-        region[key] = value
-    else:
-        region[...] = value
+    key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
+    x.array[(*plan.basic, ...)][key] = value
     mark_written(x, user_site())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from adjoint.core.dtype import promote
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import one_dim
-from adjoint.functions.shape import narrow, ravel, unsqueeze
+from adjoint.functions.shape import ravel, unsqueeze
 from adjoint.functions.surface import public
-from adjoint.ops import indexing, movement, selection
+from adjoint.ops import indexing, movement, pieces, selection
 
 __all__ = [
     "cat", "chunk", "concat", "concatenate", "hstack", "repeat_interleave", "split", "stack", "tile", "unbind",
@@ -84,9 +83,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     """Pieces along `dim`: of one size (the last may be smaller), or of the sizes listed."""
     axis = one_dim(dim, tensor.ndim)
     size = tensor.array.shape[axis]
+    called: type[pieces.Pieces] = pieces.SplitBackward0
     if isinstance(split_size_or_sections, int):
         sections = _equal_sections(split_size_or_sections, size)
     else:
+        called = pieces.SplitWithSizesBackward0
         sections = list(split_size_or_sections)
         if sum(sections) != size:
             raise RuntimeError(
@@ -94,8 +95,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                 f"{axis}), "
                 f"but got split_sizes={sections}"
             )
-    starts = accumulate(sections[:-1], initial=0)
-    return tuple(narrow(tensor, axis, start, length) for start, length in zip(starts, sections, strict=False))
+    return pieces.split(tensor, sections, axis, called)
 
 
 def _equal_sections(step: int, size: int) -> list[int]:
@@ -125,7 +125,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return tuple(movement.select(input, axis=axis, at=i) for i in range(input.array.shape[axis]))
+    return pieces.unbind(input, axis)
 
 
 @public(listed=True)

@@ -231,7 +231,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         )
     elif value.array.dtype != input.array.dtype:
         value = selection.cast(value, dtype=input.array.dtype)
-    return selection.where(mask, value, input)
+    return selection.choose(mask, value, input)
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
@@ -246,7 +246,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
         )
-    return selection.where(condition, input, other)
+    return selection.choose(condition, input, other)
 
 
 def _where_method(self: Any, condition: Tensor, other: Any) -> Any:

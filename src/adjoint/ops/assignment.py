@@ -1,18 +1,87 @@
-"""Replacing a part of an array: what `x[index] = value` computes."""
+"""Replacing a part of an array: what a write through a view, or `x[index] = value`, makes of the whole."""
 
 from __future__ import annotations
 
 import builtins
 from typing import Any
 
+import numpy as np
+
 from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
+from adjoint.core.storage import Step
 from adjoint.ops.indexing import Pattern, index
-from adjoint.ops.movement import Bounds, slice
+from adjoint.ops.movement import Bounds, reshape, slice
+
+Steps = tuple[Step, ...]
+
+
+@primitive(spec=lambda x: Spec(x.shape, x.dtype), node="CopyBackwards", linear=True, dx=lambda g: g)
+def taken(x: Any) -> Any:
+    """x, as the content that another tensor takes over."""
+    return x
 
 
 def _same(x: Any, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
+
+
+def replay(x: Any, steps: Steps) -> Any:
+    """The view of `x` to which the steps lead: arrays to arrays, tensors to tensors."""
+    for op, params, _, _ in steps:
+        x = op.evaluate(x, **params) if type(x) is np.ndarray else op.public(x, **params)
+    return x
+
+
+@primitive(
+    spec=_same,
+    node="CopySlices",
+    dx=lambda g, steps: put_view(g, 0.0, steps=steps),
+    dvalue=lambda g, steps: replay(g, steps),
+)
+def put_view(x: Any, value: Any, *, steps: Steps) -> Any:
+    """x with `value` in place of the view to which `steps` lead."""
+    out = np.array(x, order="C")
+    region = replay(out, steps)
+    if _lies_in(region, out):
+        region[...] = value
+    else:  # in row-major order a reshape among the steps had to copy
+        positions = replay(np.arange(out.size).reshape(out.shape), steps)
+        out.reshape(-1)[positions] = value
+    return out
+
+
+def _lies_in(region: Any, memory: Any) -> bool:
+    while region is not None:
+        if region is memory:
+            return True
+        region = region.base
+    return False
+
+
+def put_steps(x: Any, value: Any, steps: Steps) -> Any:
+    """`put_view`, as a `put_slice` where slices and selections are all there is on the way: these compile."""
+    bounds = _bounds(x.shape, steps)
+    if bounds is None:
+        return put_view(x, value, steps=steps)
+    region = tuple(len(range(*b)) for b in bounds)
+    return put_slice(x, value if tuple(value.shape) == region else reshape(value, shape=region), bounds=bounds)
+
+
+def _bounds(shape: tuple[int, ...], steps: Steps) -> Bounds | None:
+    """The part of an array to which slices and selections lead, whatever reshape comes last."""
+    ranges = [range(n) for n in shape]
+    kept = list(range(len(shape)))  # the dimensions of the array that the view still has
+    for i, (op, params, _, _) in enumerate(steps):
+        if op.name == "slice":
+            for d, b in zip(kept, params["bounds"], strict=True):
+                ranges[d] = ranges[d][builtins.slice(*b)]
+        elif op.name == "select":
+            d = kept.pop(params["axis"])
+            ranges[d] = ranges[d][params["at"] : params["at"] + 1]
+        elif op.name != "reshape" or i != len(steps) - 1:
+            return None
+    return tuple((r.start, r.stop, r.step) for r in ranges)
 
 
 @primitive(

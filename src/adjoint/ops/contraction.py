@@ -22,6 +22,7 @@ def matmul_spec(x: Any, y: Any) -> Spec:
 @primitive(
     family="contraction",
     spec=matmul_spec,
+    linear=True,
     dx=lambda g, y: mm(g, swap(y, -1, -2)),
     dy=lambda g, x: mm(swap(x, -1, -2), g),
 )
@@ -33,6 +34,7 @@ def mm(x: Any, y: Any) -> Any:
 @primitive(
     family="contraction",
     spec=matmul_spec,
+    linear=True,
     dx=lambda g, y: bmm(g, swap(y, -1, -2)),
     dy=lambda g, x: bmm(swap(x, -1, -2), g),
 )

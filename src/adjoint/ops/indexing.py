@@ -39,6 +39,7 @@ def _key(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Any, ...]:
     family="index",
     spec=_index_spec,
     node="IndexBackward0",
+    linear=True,
     dx=lambda g, x_shape, indices, pattern: index_add(g, *indices, shape=x_shape, pattern=pattern),
 )
 def index(x: Any, *indices: Any, pattern: Pattern) -> Any:
@@ -49,6 +50,7 @@ def index(x: Any, *indices: Any, pattern: Pattern) -> Any:
 @primitive(
     family="index",
     spec=lambda x, *indices, shape, pattern: Spec(shape, x.dtype),
+    linear=True,
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
 def index_add(x: Any, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -> Any:
@@ -84,6 +86,7 @@ def grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
 
 @primitive(
     family="gather",
+    linear=True,
     spec=_gather_spec,
     dx=lambda g, indices, x_shape, axis: scatter_add(g, indices, shape=x_shape, axis=axis),
 )
@@ -94,6 +97,7 @@ def gather(x: Any, indices: Any, *, axis: int) -> Any:
 
 @primitive(
     family="gather",
+    linear=True,
     spec=lambda x, indices, *, shape, axis: Spec(shape, x.dtype),
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )

@@ -1,4 +1,9 @@
-"""Writing into a tensor: the second half of every op whose name ends in an underscore."""
+"""Writing into a tensor: the second half of every op whose name ends in an underscore.
+
+The memory takes the new values, and the history follows. A tensor that is no view gets the history of what was written.
+Where a view is written, its base becomes "what the base was, with this in place of the view" (PyTorch's CopySlices), and
+every living view of that base is derived from it anew.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import DTYPES
-from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Leaf, Node
+from adjoint.core.hooks import hooks_of
+from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.node import Leaf, Node, edge
+from adjoint.core.op import bare_node
 from adjoint.core.site import user_site
-from adjoint.core.storage import mark_written, storage_of
-from adjoint.core.tensor import Tensor
+from adjoint.core.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
+from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
-from adjoint.ops.assignment import put_slice
+from adjoint.ops.assignment import put_slice, put_steps, put_view, replay, taken
 from adjoint.ops.selection import cast
 
 ndarray = np.ndarray
@@ -23,27 +30,21 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
     """Let `x` hold the values and the history of `out`, as `x.called(…)` does once it has computed `out`.
 
     `since`: the tick at which computing `out` from `x` began; what that computation kept of `x` is kept as a copy.
-    Raises RuntimeError, and changes nothing, for a leaf that requires grad, a shape or type that `x` cannot take,
-    memory that repeats elements, and (for now) memory whose views are part of the recorded graph.
+    Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, a view of which PyTorch
+    forbids it, a shape or type that `x` cannot take, and memory that repeats elements.
     """
     recording = not unusual.count or mode.recording
+    view = view_of(x)
     history = recording and (x.node is not None or out.node is not None)
-    if history and type(x.node) is Leaf:
-        raise RuntimeError(f"{called}: a leaf Variable that requires grad is being used in an in-place operation.")
+    check_writable(x, called, history)
     _check_fits(x, out, called)
-    if history and any(t is not x and t.node is not None for t in storage_of(x).living()):
-        raise RuntimeError(
-            f"{called}: this tensor shares memory with another one in the recorded graph (a view, or what it is a view "
-            "of); writing through views is not differentiable here yet: clone() it first, or use the op without the "
-            "underscore"
-        )
     if out.array.dtype != x.array.dtype:
         out = cast(out, dtype=x.array.dtype)
-    if recording and x.node is not None and out.node is None:
+    if history and out.node is None and view is None:
         # x is replaced by what does not depend on it: it stays in the graph, with a gradient of zero
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
     if unusual.count and mode.tracer is not None:
-        _rebind(x, out, called)
+        _rebind(x, out, called, since)
     else:
         if not x.array.flags.writeable:
             raise RuntimeError(
@@ -55,9 +56,106 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
             _keep_what_goes(x, out.node, since)
         np.copyto(x.array, out.array)
     mark_written(x, user_site())
-    if recording and out.node is not None:
-        x.node = out.node
+    if history:
+        rebase(x, out.node)
+    if unusual.count and mode.duals is not None:
+        mode.duals.write(x, out)
     return x
+
+
+def content_of(value: Tensor) -> Tensor:
+    """`value` as something to write: it shares the memory, and has a node of its own, which the written tensor takes."""
+    out = twin(value)
+    if value.node is not None and mode.recording:
+        shape = value.array.shape
+        out.node = bare_node(taken.op, (value.node,), {}, (shape,), value.array)  # type: ignore[attr-defined]
+    return out
+
+
+def check_writable(x: Tensor, called: str, history: bool) -> None:
+    """Raise RuntimeError if `x` may not be written in place, where the write is to be recorded if `history`."""
+    if isinstance(x.storage, InferenceStorage) and not mode.inference:
+        raise RuntimeError(
+            f"{called}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
+            "to get a normal tensor before doing inplace update."
+        )
+    view = view_of(x)
+    if not history:
+        if view is not None and view.made is Made.NORMALLY and mode.recording and type(view.base.node) is Leaf:  # type: ignore[union-attr]
+            raise RuntimeError(_LEAF.format(called, "a view of "))
+        return
+    if view is not None and view.made is not Made.NORMALLY:
+        raise RuntimeError(f"{called}: {_FORBIDDEN[view.made].format(_described(x))}")
+    if type(x.node) is Leaf:
+        raise RuntimeError(_LEAF.format(called, ""))
+    if view is not None and x.node is not None and type(view.base.node) is Leaf:  # type: ignore[union-attr]
+        raise RuntimeError(_LEAF.format(called, "a view of "))
+
+
+_LEAF = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."
+_FORBIDDEN = {
+    Made.AS_ONE_OF_MANY: (
+        "{} is a view and is being modified inplace. This view is the output of a function that returns multiple "
+        "views. Such functions do not allow the output views to be modified inplace. Use the op without the trailing "
+        "underscore, or make the views one by one."
+    ),
+    Made.WITHOUT_GRAD: (
+        "A view was created in no_grad mode and is being modified inplace with grad mode enabled ({}). Make the view "
+        "and write to it both inside of the no_grad block, or both outside."
+    ),
+    Made.BY_FUNCTION: (
+        "{} is a view and is being modified inplace. This view was created inside a custom Function (or because an "
+        "input was returned as-is), whose backward the write would bypass. clone() the output of the Function first."
+    ),
+    Made.IN_INFERENCE: (
+        "A view was created in inference mode and is being modified inplace in normal mode ({}). Make the view and "
+        "write to it in the same mode."
+    ),
+}
+
+
+def _described(x: Tensor) -> str:
+    if x.node is None:
+        return f"shape {list(x.array.shape)}"
+    node, number = edge(x.node)
+    return f"Output {number} of {node.name()}"
+
+
+def rebase(x: Tensor, node: Any) -> None:
+    """Make `node` the history of what was just written into `x`, and derive its base and all other views from it."""
+    view = view_of(x)
+    base = x if view is None else view.base
+    assert base is not None
+    if view is None:
+        _give(x, node)
+    else:
+        shapes = (base.array.shape, x.array.shape)
+        made = bare_node(
+            put_view.op, (base.node, node), {"steps": view.steps}, shapes, base.array  # type: ignore[attr-defined]
+        )
+        _give(base, made)
+    if x.storage is None:
+        return
+    for alias in storage_of(x).living():
+        seen = view_of(alias)
+        if seen is not None and seen.base is base and seen.made is not Made.WITHOUT_GRAD:
+            _give(alias, _derived(base.node, seen, alias))
+
+
+def _derived(node: Any, view: View, tensor: Tensor) -> Any:
+    """The nodes that lead from the base's node to a view of it."""
+    for op, params, before, after in view.steps:
+        node = bare_node(op, (node,), params, (before,), tensor.array, after)
+    return node
+
+
+def _give(tensor: Tensor, node: Any) -> None:
+    """Set the tensor's node; if it retains its gradient, the new node sees to that from now on."""
+    hooks = None if tensor.node is None else tensor.node.hooks
+    if hooks is not None and hooks.retained_by is not None and node is not None and hooks.retained_by() is tensor:
+        hooks_of(node).retained_by = hooks.retained_by
+        hooks.retained_by = None
+    tensor.node = node
 
 
 def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
@@ -65,12 +163,12 @@ def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
     stack, seen = [made_by], set()
     while stack:
         node = stack.pop()
-        if type(node) is not Node or node.order < since or node in seen:
+        if not isinstance(node, Node) or node.order < since or node in seen:
             continue
         seen.add(node)
         stack.extend(node.parents)
         if node.saved:
-            node.saved = tuple(_copied(kept, x.array) for kept in node.saved)
+            node.saved = type(node.saved)(_copied(kept, x.array) for kept in node.saved)
 
 
 def _copied(kept: Any, memory: Any) -> Any:
@@ -88,20 +186,34 @@ def _check_fits(x: Tensor, out: Tensor, called: str) -> None:
         raise RuntimeError(f"{called}: result type {got.name} can't be cast to the desired output type {have.name}")
 
 
-def _rebind(x: Tensor, out: Tensor, called: str) -> None:
-    """Tracing: the tensor, and every tensor of exactly the same memory, stands for the new value from now on."""
+def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
+    """Tracing: every tensor that sees the memory stands for its part of the new value from now on.
+
+    What was computed since then may keep the old value: symbols do not change.
+    """
     tracer: Any = mode.tracer
-    tracer.adopt(x)
-    tracer.adopt(out)
-    before = x.array
-    writes.record(before, user_site())
-    for alias in storage_of(x).living():
-        if alias is x:
-            continue
-        if type(alias.array) is ndarray:
-            tracer.adopt(alias)
-        if alias.array is before:
-            alias.array = out.array
-        elif alias.array is not out.array:
-            tracer.refuse_write(called)
+    view = view_of(x)
+    base = x if view is None else view.base
+    assert base is not None
+    for tensor in (x, out, base):
+        tracer.adopt(tensor)
+    before = {id(tensor.array) for tensor in (x, base)}
+    writes.record(x.array, user_site(), since)
+    with Scope(recording=False):
+        whole = out if view is None else put_steps(wrap(base.array), out, view.steps)
+        others = [t for t in storage_of(x).living() if t is not x and t is not base]
+        parts = []
+        for alias in others:
+            seen = view_of(alias)
+            if type(alias.array) is ndarray:
+                tracer.adopt(alias)
+            if seen is not None and seen.base is base and type(alias.array) is type(whole.array):
+                parts.append(replay(whole, seen.steps))
+            elif id(alias.array) in before and view is None:
+                parts.append(whole)
+            elif alias.array is not out.array:
+                tracer.refuse_write(called)
+    base.array = whole.array
     x.array = out.array
+    for alias, part in zip(others, parts, strict=True):
+        alias.array = part.array

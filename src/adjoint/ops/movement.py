@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import movement, primitive
-from adjoint.core.node import Node
 from adjoint.core.spec import Spec
 
 
 def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
-    def title(node: Node) -> str:
-        return params_to_name.get((node.params or {}).get("called", ""), default)
+    def title(params: dict[str, Any], _: Any) -> str:
+        return params_to_name.get(params.get("called", ""), default)
 
     return title
 
@@ -94,11 +93,16 @@ def _slice_spec(x: Any, *, bounds: Bounds) -> Spec:
     spec=_slice_spec,
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
+    part=lambda array, *, bounds: array[_key(bounds)],
     dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
 )
 def slice(x: Any, *, bounds: Bounds) -> Any:
     """x[start:stop:step] for one (start, stop, step) per dimension, steps positive, all within the dimension."""
-    return x[tuple(builtins.slice(*b) for b in bounds)]
+    return x[_key(bounds)]
+
+
+def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:
+    return tuple(builtins.slice(*b) for b in bounds)
 
 
 @movement(
@@ -109,7 +113,7 @@ def slice(x: Any, *, bounds: Bounds) -> Any:
 def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
     """Zeros of `shape` with x written at `bounds`: the transpose of `slice`."""
     out = np.zeros(shape, x.dtype)
-    out[tuple(builtins.slice(*b) for b in bounds)] = x
+    out[_key(bounds)] = x
     return out
 
 
@@ -120,6 +124,7 @@ def _select_spec(x: Any, *, axis: int, at: int) -> Spec:
 @movement(
     spec=_select_spec,
     index=lambda view, *, axis, at: view.select(axis, at),
+    part=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
     dx=lambda g, x_shape, axis, at: _unselect(g, x_shape, axis, at),
 )
 def select(x: Any, *, axis: int, at: int) -> Any:
@@ -165,7 +170,7 @@ def _piece(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int
     return slice(g, bounds=bounds)
 
 
-@primitive(family="cat", spec=_cat_spec, dtensors=_piece)
+@primitive(family="cat", spec=_cat_spec, linear=True, dtensors=_piece)
 def cat(*tensors: Any, axis: int) -> Any:
     """Tensors of one type joined along `axis`."""
     return np.concatenate(tensors, axis)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from adjoint.core.families import OPERANDS
 from adjoint.core.tensor import Tensor
 from adjoint.ops import arithmetic, bitwise, comparison
 
@@ -29,19 +28,21 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "xor": bitwise.bitwise_xor,
 }
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
-OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 
 
-def _guarded(f: Callable[..., Any], swapped: bool) -> Callable[[Any, Any], Any]:
+def _operator(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """`f` as an operator: operands of foreign types are left to their own class."""
-    if swapped:
-        return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
-    return lambda x, y: f(x, y) if type(y) is Tensor or isinstance(y, OPERANDS) else NotImplemented
+    direct: Callable[[Any, Any], Any] | None = getattr(f, "operator", None)
+    return direct or (lambda x, y: f(x, y) if isinstance(y, OPERANDS) else NotImplemented)
+
+
+def _swapped(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
 
 for _name, _f in OPERATORS.items():
-    setattr(Tensor, f"__{_name}__", _guarded(_f, False))
+    setattr(Tensor, f"__{_name}__", _operator(_f))
     if _name not in COMPARISONS:
-        setattr(Tensor, f"__r{_name}__", _guarded(_f, True))
+        setattr(Tensor, f"__r{_name}__", _swapped(_f))
 for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": bitwise.bitwise_not}.items():
     setattr(Tensor, f"__{_name}__", _f)

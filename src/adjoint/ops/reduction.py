@@ -31,6 +31,7 @@ def reduction(
     spec: Callable[..., Spec] | None = None,
     node: Any = None,
     composite: Callable[..., Any] | None = None,
+    linear: bool = False,
     **rules: Rule,
 ) -> Declaration:
     """Declare f(x, *, axes, keepdims), a fold over `axes` (sorted, counted from the front).
@@ -42,15 +43,19 @@ def reduction(
         kept = {name: _with_kept_axes(rule) for name, rule in rules.items()}
         op = Op(
             function, kept, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
-            node=node or _title, composite=composite,
+            node=node or _titled(function.__name__.strip("_")), composite=composite, linear=linear,
         )  # fmt: skip
         return publish(op.public, op)
 
-    def _title(node: Any) -> str:
-        over_all = len(node.params["axes"]) == len(node.shapes[0]) and not node.params["keepdims"]
-        return f"{node.op.name.capitalize()}Backward{0 if over_all else 1}"
-
     return declare
+
+
+def _titled(name: str) -> Callable[..., str]:
+    def title(params: dict[str, Any], x: Any) -> str:
+        over_all = len(params["axes"]) == len(x.shape) and not params["keepdims"]
+        return f"{name.capitalize()}Backward{0 if over_all else 1}"
+
+    return title
 
 
 def reduced(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
@@ -92,7 +97,7 @@ def _is_extreme(x: Any, out: Any) -> Any:
     return logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
 
 
-@reduction(combine="add", identity=0, dx=lambda g, x_shape: expand(g, shape=x_shape))
+@reduction(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
 def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`."""
     return add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
@@ -107,7 +112,9 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
 
 
 @reduction(
-    composite=lambda x, *, axes, keepdims: sum(x, axes=axes, keepdims=keepdims) / _count(x.shape, axes), dx=_mean_dx
+    composite=lambda x, *, axes, keepdims: sum(x, axes=axes, keepdims=keepdims) / _count(x.shape, axes),
+    linear=True,
+    dx=_mean_dx,
 )
 def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""

@@ -10,6 +10,7 @@ from adjoint.core.dtype import promote
 from adjoint.core.families import primitive
 from adjoint.core.op import apply
 from adjoint.core.spec import Spec, broadcast_shapes
+from adjoint.ops.comparison import logical_not
 
 
 def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
@@ -27,18 +28,43 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
+@primitive(
+    family="elementwise",
+    spec=_where_spec,
+    node="WhereBackward0",
+    scalar=lambda b, condition, x, y: b.select(b.ne(condition, 0), x, y),
+    blocks=lambda condition: (None, logical_not(condition), condition),
+    dx=lambda g, condition: where(condition, g, 0.0),
+    dy=lambda g, condition: where(condition, 0.0, g),
+)
+def _where_(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)
+
+
+def choose(condition: Any, x: Any, y: Any) -> Any:
+    """`where` for users: no slope behind the branch not chosen, not even an infinite one, makes a NaN of its zero.
+
+    That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
+    """
+    return _where_by(_where_.op, condition, x, y)  # type: ignore[attr-defined]
+
+
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where `condition`, else y. All broadcast; the branch not chosen gets a gradient of zero.
 
     Source: `torch.where`; the result has the common type of x and y.
     """
+    return _where_by(_where.op, condition, x, y)  # type: ignore[attr-defined]
+
+
+def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
     arrays = [getattr(v, "array", v) for v in (x, y)]
     target = promote(arrays)
     x, y = (
         v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
         for v, a in zip((x, y), arrays, strict=True)
     )
-    return apply(_where.op, (condition, x, y), {})  # type: ignore[attr-defined]
+    return apply(op, (condition, x, y), {})
 
 
 def _brought(value: Any, array: Any, target: Any) -> Any:
@@ -50,6 +76,7 @@ def _brought(value: Any, array: Any, target: Any) -> Any:
     family="elementwise",
     spec=lambda x, *, dtype: Spec(x.shape, dtype),
     scalar="cast",
+    linear=True,
     node="ToCopyBackward0",
     dx=lambda g: g,
 )
@@ -62,6 +89,7 @@ def cast(x: Any, *, dtype: Any) -> Any:
     family="elementwise",
     spec=lambda x: Spec(x.shape, x.dtype),
     scalar=lambda b, x: x,
+    linear=True,
     node="CloneBackward0",
     dx=lambda g: g,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.compiler.match import rule
 from adjoint.ops.arithmetic import add, div, mul, neg, pow, relu, square, sub
-from adjoint.ops.selection import copy, where
+from adjoint.ops.selection import choose, copy, where
 
 
 @rule
@@ -77,3 +77,8 @@ def copy_twice(x: Any) -> Any:
 @rule
 def where_both_same(c: Any, x: Any) -> Any:
     return where(c, x, x), x
+
+
+@rule
+def chosen_both_same(c: Any, x: Any) -> Any:
+    return choose(c, x, x), x

@@ -1,0 +1,83 @@
+"""An array of any strides over the memory of another: what NumPy's own views cannot say, overlapping ones among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Sizes = tuple[int, ...]
+
+
+class Region:
+    """Keeps the array whose memory it is alive; `base` leads on to that array, as an array's own `base` does."""
+
+    __slots__ = ("__array_interface__", "base")
+
+    def __init__(self, base: Any, address: int, shape: Sizes, strides: Sizes) -> None:
+        self.base = base
+        self.__array_interface__ = {
+            "version": 3, "typestr": base.dtype.str, "shape": shape, "strides": strides,
+            "data": (address, not base.flags.writeable),
+        }  # fmt: skip
+
+
+def owner(array: Any) -> Any:
+    """The array whose memory `array` is, or is a view of."""
+    while True:
+        base = getattr(array, "base", None)
+        if type(base) is np.ndarray:
+            array = base
+        elif type(base) is Region:
+            array = base.base
+        else:
+            return array
+
+
+def address(array: Any) -> int:
+    """Where the first element lies."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def offset(array: Any) -> int:
+    """How many elements lie before the first one in the memory that it is a view of."""
+    return (address(array) - address(owner(array))) // array.dtype.itemsize
+
+
+def steps(array: Any) -> Sizes:
+    """The strides in elements."""
+    size = array.dtype.itemsize
+    return tuple(s // size for s in array.strides)
+
+
+def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
+    """A view of `shape` over the memory that `array` lies in; `strides` and `start`, from its first, are in elements."""
+    memory = owner(array)
+    size = memory.dtype.itemsize
+    at = address(memory) + start * size
+    if 0 in shape:
+        return memory.reshape(-1)[:0].reshape(shape)
+    return np.asarray(Region(memory, at, shape, tuple(s * size for s in strides)))
+
+
+def reach(shape: Sizes, strides: Sizes, start: int) -> int:
+    """How many elements of memory, from its first, a view needs."""
+    return 0 if 0 in shape else start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
+
+
+def dense_strides(shape: Sizes) -> Sizes:
+    """The strides of an array in row-major order, in elements."""
+    strides, step = [1] * len(shape), 1
+    for i in range(len(shape) - 1, -1, -1):
+        strides[i] = step
+        step *= max(shape[i], 1)
+    return tuple(strides)
+
+
+def places(shape: Sizes, strides: Sizes, start: int) -> Any:
+    """For each element of a view its place in memory."""
+    out = np.full(shape, start, np.int64)
+    for d, (n, s) in enumerate(zip(shape, strides, strict=True)):
+        out += (np.arange(n) * s).reshape((n,) + (1,) * (len(shape) - d - 1))
+    return out

@@ -1,0 +1,122 @@
+"""Taking a tensor apart along one dimension: all the pieces are views, and one node in the graph made them all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.hooks import Hooked, NodeHooks
+from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.node import Output, edge, tick
+from adjoint.core.release import freed_without_recursion
+from adjoint.core.site import Site, site_of, user_frame
+from adjoint.core.storage import Made, View
+from adjoint.core.tensor import Tensor, constant
+from adjoint.ops.movement import cat, reshape, select, slice
+
+
+def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
+    """Slices of these sizes along `axis`, one after another."""
+    shape = x.array.shape
+    starts = [sum(sizes[:i]) for i in range(len(sizes))] if len(sizes) < 8 else np.cumsum([0, *sizes[:-1]]).tolist()
+    with Scope(recording=False):
+        pieces = [
+            slice(x, bounds=tuple((a, a + size, 1) if d == axis else (0, n, 1) for d, n in enumerate(shape)))
+            for a, size in zip(starts, sizes, strict=True)
+        ]
+    return _recorded(x, pieces, axis, called)
+
+
+def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """The elements along `axis`, without it."""
+    with Scope(recording=False):
+        pieces = [select(x, axis=axis, at=i) for i in range(x.array.shape[axis])]
+    return _recorded(x, pieces, axis, UnbindBackward0)
+
+
+def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
+    if unusual.count and not mode.recording:
+        return tuple(pieces)
+    for piece in pieces:
+        if type(piece.storage) is View:
+            piece.storage.made = Made.AS_ONE_OF_MANY
+    node = x.node
+    if node is not None and pieces and not (mode.floor >= 0 and node.order < mode.floor):
+        maker = called(x, [piece.array.shape for piece in pieces], axis)
+        for i, piece in enumerate(pieces):
+            piece.node = Output(maker, i, piece.array.shape, piece.array.dtype)
+    return tuple(pieces)
+
+
+@freed_without_recursion
+class Pieces(Hooked):
+    """The node that several pieces of one tensor come from."""
+
+    __slots__ = ("__weakref__", "at", "axis", "code", "dtype", "hooks", "order", "parents", "pieces", "shape")
+    op = None
+    saved = None
+    parents: tuple[Any, ...]
+    pieces: list[tuple[int, ...]]
+    code: CodeType
+    hooks: NodeHooks | None
+
+    def __init__(self, x: Tensor, pieces: list[tuple[int, ...]], axis: int) -> None:
+        self.parents = (x.node,)
+        self.pieces, self.axis = pieces, axis
+        self.shape, self.dtype = pieces[0], x.array.dtype
+        self.hooks = None
+        frame = user_frame(sys._getframe(1))
+        self.code, self.at = frame.f_code, frame.f_lasti
+        self.order = tick()
+
+    @property
+    def outputs(self) -> int:
+        """How many pieces there are."""
+        return len(self.pieces)
+
+    @property
+    def site(self) -> Site:
+        """The user's line that took the tensor apart."""
+        return site_of(self.code, self.at)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The node of the whole, and the number of its output."""
+        return tuple(map(edge, self.parents))
+
+    def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
+        """The gradient of the whole: those of the pieces, zeros where none came, put together again."""
+        joined = [
+            self._widened(constant(np.zeros(shape, self.dtype)) if g is None else g)
+            for g, shape in zip(arrived, self.pieces, strict=True)
+        ]
+        return [cat(*joined, axis=self.axis) if len(joined) > 1 else joined[0]]
+
+    def _widened(self, g: Tensor) -> Tensor:
+        return g
+
+
+class SplitBackward0(Pieces):
+    """Of `split` and `chunk`."""
+
+    __slots__ = ()
+
+
+class SplitWithSizesBackward0(Pieces):
+    """Of `split` into given sizes."""
+
+    __slots__ = ()
+
+
+class UnbindBackward0(Pieces):
+    """Of `unbind`, whose pieces have lost the dimension."""
+
+    __slots__ = ()
+
+    def _widened(self, g: Tensor) -> Tensor:
+        shape = g.array.shape
+        return reshape(g, shape=(*shape[: self.axis], 1, *shape[self.axis :]))
