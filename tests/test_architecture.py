@@ -25,6 +25,11 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "serialization": EAGER,
     "interop": EAGER | {"serialization"},
     "inspect": EAGER | {"nn", "optim"},
+    "func": EAGER | {"nn"},
+    "linalg": EAGER,
+    "random": EAGER,
+    "testing": EAGER,
+    "utils": EAGER,
     "distributed": EAGER | {"nn", "optim", "data"},
     "compiler": {"core", "ops", "autograd"},
 }

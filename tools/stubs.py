@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from adjoint.core import tensor as module
 from adjoint.core.tensor import Tensor
+from adjoint.functions import late
 from adjoint.functions.surface import ARRAY_API_NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
 
 def stub() -> str:
     """The whole file."""
+    late.load()
     spelling = Spelling(shadowed=set(attributes()))
     members = [*slots(spelling)]
     members += [line for name in sorted(attributes().keys() - PLUMBING) for line in member(name, spelling)]
@@ -138,9 +140,13 @@ def _imports(found: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def slots(spelling: Spelling) -> Iterator[str]:
-    """The attributes of an instance, with the types that `__init__` declares for them."""
+    """The attributes of an instance, with the types that the class and `__init__` declare for them."""
     source = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     for node in ast.walk(source):
+        if isinstance(node, ast.ClassDef) and node.name == "Tensor":
+            for declared in (n for n in node.body if isinstance(n, ast.AnnAssign)):
+                kind = eval(ast.unparse(declared.annotation), vars(module))
+                yield f"{ast.unparse(declared.target)}: {spelling(kind)}"
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
             yield f"{node.target.attr}: {spelling(eval(ast.unparse(node.annotation), vars(module)))}"
 
@@ -206,7 +212,7 @@ def signatures(name: str, function: Callable[..., Any]) -> list[inspect.Signatur
             return [s.replace(return_annotation=Tensor) for s in signatures(twin, attributes()[twin])]
         return [plain, one_by_one(plain)]
     if kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
-        return [plain, with_array_api_names(plain)]
+        return [plain, with_array_api_names(plain)] if "dim" in plain.parameters else [plain]
     return [plain]
 
 
@@ -233,14 +239,14 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
     """The signature of what a wrapper stands for, its annotations evaluated; Any where there are none."""
     declared = inspect.unwrap(function)
     found = inspect.signature(declared)
-    hints = typing.get_type_hints(declared)
+    hints = typing.get_type_hints(declared, localns={"Tensor": module.Tensor})
     parameters = [p.replace(annotation=hints.get(p.name, Any)) for p in found.parameters.values()]
     return found.replace(parameters=parameters, return_annotation=hints.get("return", Any))
 
 
 def as_method(of: inspect.Signature) -> inspect.Signature:
-    """The first parameter is `self`."""
-    return of.replace(parameters=[SELF, *list(of.parameters.values())[1:]])
+    """The first parameter is `self`; `out=` is for functions."""
+    return of.replace(parameters=[SELF, *(p for p in list(of.parameters.values())[1:] if p.name != "out")])
 
 
 if __name__ == "__main__":

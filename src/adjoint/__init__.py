@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from importlib import import_module
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 from typing import TYPE_CHECKING, Any
 
 import adjoint.ops.operators
 from adjoint import autograd as autograd
 from adjoint.autograd.grad_mode import enable_grad as enable_grad
+from adjoint.autograd.grad_mode import inference_mode as inference_mode
 from adjoint.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from adjoint.autograd.grad_mode import is_inference as is_inference
+from adjoint.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from adjoint.autograd.grad_mode import no_grad as no_grad
 from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from adjoint.core.device import device as device
@@ -28,10 +35,18 @@ from adjoint.core.dtype import promote_types as promote_types
 from adjoint.core.dtype import result_type as result_type
 from adjoint.core.dtype import set_default_dtype as set_default_dtype
 from adjoint.core.dtype import uint8 as uint8
+from adjoint.core.layout import channels_last as channels_last
+from adjoint.core.layout import channels_last_3d as channels_last_3d
+from adjoint.core.layout import contiguous_format as contiguous_format
+from adjoint.core.layout import layout as layout
+from adjoint.core.layout import memory_format as memory_format
+from adjoint.core.layout import preserve_format as preserve_format
+from adjoint.core.layout import strided as strided
 from adjoint.core.size import Size as Size
 from adjoint.core.tensor import Tensor as Tensor
 from adjoint.functions import conversion as _conversion
 from adjoint.functions import index as _index
+from adjoint.functions import late as _late
 from adjoint.functions.activation import *
 from adjoint.functions.convolution import *
 from adjoint.functions.creation import *
@@ -48,8 +63,35 @@ from adjoint.functions.shape import *
 
 if TYPE_CHECKING:
     from adjoint import data as data
+    from adjoint import func as func
+    from adjoint import linalg as linalg
     from adjoint import nn as nn
     from adjoint import optim as optim
+    from adjoint import random as random
+    from adjoint import testing as testing
+    from adjoint import utils as utils
+    from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+    from adjoint.autograd.vmap import vmap as vmap
+    from adjoint.core.limits import finfo as finfo
+    from adjoint.core.limits import iinfo as iinfo
+    from adjoint.functions.arrangement import *
+    from adjoint.functions.description import *
+    from adjoint.functions.distance import *
+    from adjoint.functions.elementary import *
+    from adjoint.functions.legacy import *
+    from adjoint.functions.linalg import cholesky as cholesky
+    from adjoint.functions.linalg import det as det
+    from adjoint.functions.linalg import inverse as inverse
+    from adjoint.functions.linalg import logdet as logdet
+    from adjoint.functions.linalg import qr as qr
+    from adjoint.functions.linalg import slogdet as slogdet
+    from adjoint.functions.order import *
+    from adjoint.functions.products import *
+    from adjoint.functions.scan import *
+    from adjoint.functions.scatter import *
+    from adjoint.functions.sections import *
+    from adjoint.functions.strides import *
     from adjoint.serialization.checkpoint import load as load
     from adjoint.serialization.checkpoint import save as save
 
@@ -57,13 +99,21 @@ __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
 _LATER = {
-    "data": "adjoint.data", "nn": "adjoint.nn", "optim": "adjoint.optim",
+    "data": "adjoint.data", "func": "adjoint.func", "nn": "adjoint.nn", "optim": "adjoint.optim",
+    "utils": "adjoint.utils",
+    "vmap": "adjoint.autograd.vmap:vmap",
+    "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
+    "linalg": "adjoint.linalg", "random": "adjoint.random", "testing": "adjoint.testing",
+    "finfo": "adjoint.core.limits:finfo", "iinfo": "adjoint.core.limits:iinfo",
     "load": "adjoint.serialization.checkpoint:load", "save": "adjoint.serialization.checkpoint:save",
 }  # fmt: skip
 
 float = float32
 double = float64
 half = float16
+cfloat = complex64
+cdouble = complex128
 short = int16
 int = int32
 long = int64
@@ -71,16 +121,16 @@ long = int64
 
 def __getattr__(name: str) -> Any:
     module, _, attribute = _LATER.get(name, "").partition(":")
-    if not module:
+    found: Any = import_module(module) if module else _late.find(name)
+    if found is None:
         raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
-    found: Any = import_module(module)
     found = getattr(found, attribute) if attribute else found
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_late.names()})
 
 
 def compile(function: Any = None, **options: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd import Function, grad, gradcheck, gradgradcheck
-from adjoint.autograd.function import once_differentiable
+from adjoint.autograd.function import InplaceFunction
 
 f64 = ad.float64
 
@@ -132,64 +132,6 @@ def test_an_output_keeps_its_node_alive() -> None:
     assert node() is None
 
 
-def test_several_outputs_as_targets() -> None:
-    f = function(lambda ctx, x: (x * 2, x * 3), lambda ctx, a, b: a * 2 + b * 3)
-    x = leaf([1.0])
-    a, b = f.apply(x)
-    ga, gb, gx = grad(a * b, [a, b, x])
-    assert (ga.item(), gb.item(), gx.item()) == (3.0, 2.0, 12.0)
-
-
-@pytest.mark.parametrize("materialize", [True, False])
-def test_set_materialize_grads(materialize: bool) -> None:
-    seen: list[Any] = []
-
-    def forward(ctx: Any, x: Any) -> Any:
-        ctx.set_materialize_grads(materialize)
-        return x * 2, x * 3
-
-    def backward(ctx: Any, a: Any, b: Any) -> Any:
-        seen.append(b)
-        return a * 2
-
-    x = leaf([1.0, 2.0])
-    a, _ = function(forward, backward).apply(x)
-    a.sum().backward()
-    if materialize:
-        np.testing.assert_array_equal(seen[0].numpy(), [0.0, 0.0])
-    else:
-        assert seen == [None]
-
-
-def test_outputs_that_are_no_tensors() -> None:
-    seen: list[Any] = []
-
-    def backward(ctx: Any, *gs: Any) -> Any:
-        seen.extend(gs)
-        return gs[0] * 2
-
-    f = function(lambda ctx, x: (x * 2, "text", x.to(ad.int64)), backward)
-    x = leaf([1.0, 2.0])
-    y, text, whole = f.apply(x)
-    assert (text, whole.requires_grad) == ("text", False)
-    y.sum().backward()
-    assert seen[1] is None
-    assert (seen[2].dtype, seen[2].tolist()) == (ad.int64, [0, 0])
-
-
-def test_mark_non_differentiable() -> None:
-    def forward(ctx: Any, x: Any) -> Any:
-        y, order = x * 2, x * 0
-        ctx.mark_non_differentiable(order)
-        return y, order
-
-    x = leaf([1.0])
-    y, order = function(forward, lambda ctx, g, _: g * 2).apply(x)
-    assert (y.requires_grad, order.requires_grad) == (True, False)
-    y.backward()
-    assert x.grad.item() == 2.0
-
-
 def test_mark_dirty() -> None:
     def forward(ctx: Any, x: Any) -> Any:
         x.mul_(3.0)
@@ -241,68 +183,64 @@ def test_returning_an_input() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), [10.0, 10.0])
 
 
-def test_once_differentiable() -> None:
-    @once_differentiable
-    def backward(ctx: Any, g: Any) -> Any:
-        assert not ad.is_grad_enabled()
-        return g * 2
-
-    f = function(lambda ctx, x: x * 2, backward)
-    x = leaf([1.0, 2.0])
-    (f.apply(x) ** 2).sum().backward()
-    np.testing.assert_array_equal(x.grad.numpy(), [8.0, 16.0])
-    (g,) = grad((f.apply(x) ** 2).sum(), x, create_graph=True)
-    assert g.requires_grad
-    with pytest.raises(RuntimeError, match="differentiate twice a function that was marked with @once_differentiable"):
-        g.sum().backward()
-
-
-@pytest.mark.parametrize(
-    ("backward", "error", "message"),
-    [
-        (lambda ctx, g: g, RuntimeError, r"MadeBackward returned an incorrect number of gradients \(expected 2, got 1"),
-        (lambda ctx, g: (g, None, g), RuntimeError, r"incorrect number of gradients \(expected 2, got 3\)"),
-        (lambda ctx, g: (g, g), RuntimeError, "returned a gradient different than None at position 2"),
-        (lambda ctx, g: ("a", None), TypeError, r"expected Variable or None \(got str\)"),
-        (lambda ctx, g: (g[:1].reshape(1, 1).expand(2, 5), None), RuntimeError, "an invalid gradient at index 0"),
-    ],
-)
-def test_what_backward_must_return(backward: Any, error: type[Exception], message: str) -> None:
-    x = leaf([1.0, 2.0])
-    y = function(lambda ctx, x, k: x * k, backward).apply(x, 2.0).sum()
-    with pytest.raises(error, match=message):
-        y.backward()
-    assert x.grad is None
-
-
-def test_surplus_nones_are_ignored() -> None:
-    x = leaf([1.0])
-    function(lambda ctx, x: x * 2, lambda ctx, g: (g * 2, None, None)).apply(x).backward()
-    assert x.grad.item() == 2.0
-
-
-def test_a_gradient_is_summed_to_a_broadcast_input() -> None:
-    x = leaf([1.0])
-    function(lambda ctx, x: x + ad.zeros(3, dtype=f64), lambda ctx, g: g).apply(x).sum().backward()
-    np.testing.assert_array_equal(x.grad.numpy(), [3.0])
-
-
-def test_none_means_no_gradient() -> None:
-    stop = function(lambda ctx, x: x * 1, lambda ctx, g: None)
-    x = leaf([1.0, 2.0])
-    stop.apply(x * 2).sum().backward()
-    assert x.grad is None
+def test_keywords_take_the_places_that_forward_gives_them() -> None:
     seen: list[Any] = []
-    through = function(lambda ctx, x: x * 1, lambda ctx, g: seen.append(g.tolist()) or g)
-    stop.apply(through.apply(x)).sum().backward()
-    assert seen == [[0.0, 0.0]]  # a Function runs all the same, as in PyTorch
-    (stop.apply(x) + x).sum().backward()
-    np.testing.assert_array_equal(x.grad.numpy(), [1.0, 1.0])
+
+    def forward(ctx: Any, x: Any, k: int = 2, m: int = 5) -> Any:
+        seen.append((k, m, ctx.needs_input_grad))
+        return x * k
+
+    f = function(forward, lambda ctx, g: (g * 2, None, None))
+    x = leaf([1.0])
+    f.apply(x=x)
+    f.apply(x, k=3)
+    f.apply(x, m=7).backward()
+    assert seen == [(2, 5, (True, False, False)), (3, 5, (True, False, False)), (2, 7, (True, False, False))]
+    assert x.grad.item() == 2.0
+    for wrong, message in (
+        ({"z": 1}, "unexpected keyword argument 'z'"),
+        ({"x": 1}, "Made: forward.*multiple values for argument 'x'"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            f.apply(x, **wrong)
+    only_by_keyword = function(lambda ctx, x, *, k=1: x * k, lambda ctx, g: g)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'k'"):
+        only_by_keyword.apply(x, k=2)
 
 
-def test_no_keywords() -> None:
-    with pytest.raises(TypeError, match="keyword argument"):
-        MySquare.apply(x=leaf([1.0]))  # type: ignore[call-arg]
+def test_setup_context_sees_the_defaults_of_forward() -> None:
+    seen: list[Any] = []
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        seen.append((inputs[1:], ad.is_grad_enabled()))
+
+    f = function(lambda x, k=3: x * k, lambda ctx, g: (g * 3, None), setup_context=setup_context)
+    x = leaf([1.0])
+    f.apply(x).backward()
+    f.apply(x, k=4)
+    assert seen == [((3,), False), ((4,), False)]
+    assert x.grad.item() == 3.0
+
+
+def test_class_methods() -> None:
+    class Scaled(Function):
+        factor = 3.0
+
+        @classmethod
+        def forward(cls, x: Any, k: float = 2.0) -> Any:  # type: ignore[override]
+            return x * cls.factor * k
+
+        @classmethod
+        def setup_context(cls, ctx: Any, inputs: Any, output: Any) -> None:  # type: ignore[override]
+            ctx.k = inputs[1]
+
+        @classmethod
+        def backward(cls, ctx: Any, g: Any) -> Any:  # type: ignore[override]
+            return g * cls.factor * ctx.k, None
+
+    x = leaf([1.0])
+    Scaled.apply(x).backward()
+    assert x.grad.item() == 6.0
 
 
 def test_nothing_to_record() -> None:
@@ -326,6 +264,19 @@ def test_an_abstract_function() -> None:
 
     with pytest.raises(NotImplementedError, match="must implement either the backward"):
         Half.apply(leaf([1.0])).backward()
+
+
+def test_a_function_is_not_instantiated() -> None:
+    class Legacy(Function):
+        def forward(self, x: Any) -> Any:  # type: ignore[override]
+            return x
+
+    with pytest.warns(DeprecationWarning, match="Legacy.*should not be instantiated"):
+        made = Legacy()
+    with pytest.raises(RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"):
+        made(leaf([1.0]))
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        assert InplaceFunction(True).inplace
 
 
 def test_saved_tensors_after_they_were_freed() -> None:
@@ -402,96 +353,3 @@ def test_saved_outputs_of_several_are_differentiable() -> None:
     f = function(forward, backward)
     assert gradgradcheck(lambda x: f.apply(x)[0] * f.apply(x)[1], leaf([0.3, 0.7]))
     assert gradgradcheck(lambda x: f.apply(x)[0], leaf([0.3, 0.7]))  # the other output is dropped
-
-
-@pytest.mark.parametrize("where", ["forward", "backward"])
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_exceptions(where: str, error: type[BaseException]) -> None:
-    failing = [True]
-
-    def step(name: str, value: Any) -> Any:
-        if failing[0] and name == where:
-            raise error("in a Function")
-        return value
-
-    f = function(lambda ctx, x: step("forward", x * 3), lambda ctx, g: step("backward", g * 3))
-    x, w = leaf([0.1]), leaf([0.7])
-
-    def graph() -> Any:
-        return ad.sin(f.apply(x * 1.0) + w) * w
-
-    if where == "backward":
-        y = graph()
-    with pytest.raises(error, match="in a Function"):
-        graph() if where == "forward" else y.backward(retain_graph=True)
-    assert ad.is_grad_enabled()
-    assert (x.grad, w.grad) == (None, None)
-    failing[0] = False
-    if where == "forward":
-        y = graph()
-    y.backward(retain_graph=True)
-    z = graph()
-    gx, gw = grad(z, [x, w])
-    assert (x.grad.numpy().tobytes(), w.grad.numpy().tobytes()) == (gx.numpy().tobytes(), gw.numpy().tobytes())
-
-
-def test_node_hooks_on_a_function() -> None:
-    f = function(lambda ctx, x: (x * 2, x * 3), lambda ctx, a, b: a * 2 + b * 3)
-    x = leaf([1.0])
-    a, b = f.apply(x)
-    calls: list[Any] = []
-    a.grad_fn.register_prehook(lambda go: calls.append([g.item() for g in go]) or (go[0] * 10, go[1]))
-    a.grad_fn.register_hook(lambda gi, go: calls.append([g.item() for g in gi]) or (gi[0] + 1,))
-    (a + b).backward()
-    assert calls == [[1.0, 1.0], [23.0]]
-    assert x.grad.item() == 24.0
-
-
-# gradcheck itself
-
-
-def test_gradcheck_finds_a_wrong_rule() -> None:
-    wrong = function(lambda ctx, x, y: x * y.sum(), lambda ctx, g: (g * 1.01 * 5.0, None))
-    x, y = leaf([1.0, 2.0]), ad.tensor([2.0, 3.0], dtype=f64)
-    message = r"output 0 with respect to input 0,\nnumerical:\n[^a]*analytical:\n[^l]*largest"
-    with pytest.raises(RuntimeError, match=message) as caught:
-        gradcheck(wrong.apply, (x, y))
-    assert "5." in str(caught.value)
-    assert "5.05" in str(caught.value)
-    assert not gradcheck(wrong.apply, (x, y), raise_exception=False)
-    assert gradcheck(wrong.apply, (x, y), rtol=0.02)
-
-
-def test_gradgradcheck_finds_a_wrong_second_rule() -> None:
-    def backward(ctx: Any, g: Any) -> Any:
-        (x,) = ctx.saved_tensors
-        return g * 2 * x.detach()
-
-    half = function(MySquare.forward, backward)
-    x = leaf([1.0, 2.0])
-    assert gradcheck(half.apply, x)
-    with pytest.raises(RuntimeError, match="with respect to input 0"):
-        gradgradcheck(half.apply, x)
-
-
-def test_gradcheck_with_several_inputs_and_outputs() -> None:
-    x, y = leaf([[0.3, 0.7], [0.1, 0.2]]), leaf([1.5, 2.5])
-    assert gradcheck(lambda x, y: (x @ y, ad.exp(y) * 2.0, x.sum().detach()), (x, y))
-    assert gradgradcheck(lambda x, y: (x @ y, ad.exp(y) * x), (x, y))
-    wrong = function(lambda ctx, a, b: (a * 2, b * 3), lambda ctx, ga, gb: (ga * 2, gb * 4))
-    with pytest.raises(RuntimeError, match="output 1 with respect to input 1"):
-        gradcheck(wrong.apply, (leaf([1.0]), leaf([2.0])))
-
-
-def test_gradcheck_needs_float64_and_something_to_check() -> None:
-    with pytest.raises(ValueError, match=r"input 0 is .*float32"):
-        gradcheck(ad.exp, ad.ones(1, requires_grad=True))
-    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
-        gradcheck(ad.exp, ad.ones(1, dtype=f64))
-
-
-def test_gradcheck_keeps_its_inputs() -> None:
-    x = leaf([1.0, 2.0])
-    gradcheck(ad.exp, x)
-    assert x.tolist() == [1.0, 2.0]
-    assert x.grad is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -185,13 +186,15 @@ def test_4_19_with_inside_a_generator_is_the_users_own() -> None:
 
 
 def test_4_19_classes() -> None:
-    @ad.no_grad()
-    class Table:
-        def __init__(self, x: Any) -> None:
-            self.twice = x * 2
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
 
-        def thrice(self, x: Any) -> Any:
-            return x * 3
+        @ad.no_grad()
+        class Table:
+            def __init__(self, x: Any) -> None:
+                self.twice = x * 2
+
+            def thrice(self, x: Any) -> Any:
+                return x * 3
 
     x = ad.ones(1, requires_grad=True)
     table = Table(x)
@@ -221,3 +224,106 @@ def test_4_19_backward_under_no_grad() -> None:
         y.backward()
         assert not recorded()
     assert x.grad is not None
+
+
+def test_4_19_a_switch_within_a_block_ends_with_the_block() -> None:
+    with ad.no_grad():
+        ad.set_grad_enabled(True)
+        assert recorded()
+    assert recorded()
+    with ad.no_grad():  # still obeyed: the count of unusual threads has not gone astray
+        assert not recorded()
+    ad.set_grad_enabled(False)
+    with ad.enable_grad():
+        ad.set_grad_enabled(True)
+        assert recorded()
+    assert not recorded()
+    ad.set_grad_enabled(True)
+
+
+def test_4_19_coroutines_have_the_mode_only_while_they_run() -> None:
+    seen: list[tuple[str, bool]] = []
+
+    @ad.no_grad()
+    async def quiet(name: str) -> str:
+        seen.append((name, ad.is_grad_enabled()))
+        await asyncio.sleep(0)
+        seen.append((name, ad.is_grad_enabled()))
+        return name
+
+    async def loud() -> None:
+        for _ in range(4):
+            seen.append(("loud", ad.is_grad_enabled()))
+            await asyncio.sleep(0)
+
+    async def all_of_them() -> list[Any]:
+        return list(await asyncio.gather(quiet("a"), loud(), quiet("b")))
+
+    assert asyncio.run(all_of_them()) == ["a", None, "b"]
+    assert {on for name, on in seen if name == "loud"} == {True}
+    assert {on for name, on in seen if name != "loud"} == {False}
+
+
+def test_4_19_asynchronous_generators() -> None:
+    seen: list[Any] = []
+
+    @ad.no_grad()
+    async def count() -> AsyncIterator[int]:
+        try:
+            for i in range(3):
+                seen.append(ad.is_grad_enabled())
+                await asyncio.sleep(0)
+                try:
+                    yield i
+                except KeyError:
+                    seen.append("told")
+        finally:
+            seen.append(ad.is_grad_enabled())
+
+    async def use() -> list[int]:
+        found = []
+        async for i in count():
+            assert ad.is_grad_enabled()
+            found.append(i)
+        other: Any = count()
+        await anext(other)
+        assert await other.athrow(KeyError()) == 1
+        await other.aclose()
+        return found
+
+    assert asyncio.run(use()) == [0, 1, 2]
+    assert seen == [False, False, False, False, False, "told", False, False]
+
+
+def test_4_19_numpy_where_nothing_is_recorded() -> None:
+    x = ad.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+        x.numpy()
+    with ad.no_grad():
+        assert x.numpy().tolist() == [1.0, 1.0]
+
+
+def test_4_19_multithreading_is_a_setting_and_no_more() -> None:
+    assert ad.autograd.is_multithreading_enabled()
+    with ad.autograd.set_multithreading_enabled(False):
+        assert not ad.autograd.is_multithreading_enabled()
+        ad.autograd.set_multithreading_enabled(True)
+        assert ad.autograd.is_multithreading_enabled()
+    assert ad.autograd.is_multithreading_enabled()
+
+
+def test_4_19_what_the_switch_takes() -> None:
+    with pytest.raises(TypeError, match="must be bool, not str"):
+        ad.set_grad_enabled("no")  # type: ignore[arg-type]
+    assert recorded()
+    assert ad.no_grad().clone() is not None
+    block = ad.set_grad_enabled(False)
+    with block:
+        assert not recorded()
+
+
+def test_4_19_names() -> None:
+    from adjoint.autograd import grad_mode
+
+    assert {"enable_grad", "inference_mode", "no_grad", "set_grad_enabled"} <= set(grad_mode.__all__)
+    assert ad.autograd.grad_mode is grad_mode

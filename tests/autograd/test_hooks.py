@@ -152,12 +152,50 @@ def test_post_accumulate_grad_hook() -> None:
 
     handle = x.register_post_accumulate_grad_hook(step)
     (x * y).sum().backward()
-    assert seen == [(True, True)]
+    assert seen == [(True, False)]  # as soon as all that goes to x has arrived; the others come to rest together
     assert x.grad is None
     np.testing.assert_array_equal(x.detach().numpy(), [-2.0, -2.0])
     handle.remove()
     (x * y).sum().backward()
     assert x.grad is not None
+
+
+def test_hooks_of_a_leaf_run_as_soon_as_all_has_arrived_there() -> None:
+    early, late = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    log: list[str] = []
+    early.register_hook(lambda g: log.append("early"))
+    early.register_post_accumulate_grad_hook(lambda p: log.append(f"stored {p.grad.tolist()}"))
+    late.register_hook(lambda g: log.append("late"))
+    h = late * 2
+    h.register_hook(lambda g: log.append("h"))
+    ((h * early) * early).sum().backward()  # two edges lead to `early`
+    assert log == ["early", "stored [12.0, 32.0]", "h", "late"]
+    assert late.grad is not None
+    assert late.grad.tolist() == [2.0, 8.0]
+
+
+def test_post_accumulate_hooks_let_gradients_go_one_by_one() -> None:
+    weights = [ad.ones(1000, requires_grad=True) for _ in range(20)]
+    alive: list[int] = []
+
+    def drop(p: Any) -> None:
+        alive.append(sum(w.grad is not None for w in weights))
+        p.grad = None
+
+    for w in weights:
+        w.register_post_accumulate_grad_hook(drop)
+    h = ad.ones(1000)
+    for w in weights:
+        h = h * w
+    h.sum().backward()
+    assert alive == [1] * 20
+
+
+def test_a_post_accumulate_hook_returns_none() -> None:
+    x = leaf([1.0])
+    x.register_post_accumulate_grad_hook(lambda p: p)
+    with pytest.raises(RuntimeError, match="should return None"):
+        (x * 2).backward()
 
 
 def test_a_post_accumulate_hook_may_run_backward() -> None:
@@ -238,3 +276,22 @@ def test_a_tensor_with_hooks_is_pickled_without_them() -> None:
     x = leaf([1.0])
     x.register_hook(lambda g: g)
     assert pickle.loads(pickle.dumps(x)).requires_grad
+
+
+def test_a_hook_on_one_of_several_outputs_learns_that_no_gradient_came() -> None:
+    x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    first, second, _ = x.unbind()
+    seen: list[Any] = []
+    first.register_hook(seen.append)
+    second.backward(retain_graph=True)
+    assert seen == [None]
+    first.backward()
+    assert seen[1].item() == 1.0
+
+
+def test_a_hook_cannot_make_a_gradient_where_none_came() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    first, second = x.unbind()
+    first.register_hook(lambda g: ad.ones(()))
+    with pytest.raises(RuntimeError, match="can't replace a None gradient"):
+        second.backward()

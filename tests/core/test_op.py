@@ -110,8 +110,8 @@ def test_variadic_rules_get_their_position() -> None:
 
 
 def test_parameters_reach_rules_and_title() -> None:
-    def title(params: dict[str, Any], x: Any) -> str:
-        return f"Scale{params['by']:g}Backward"
+    def title(node: Any) -> str:
+        return f"Scale{node.params['by']:g}Backward"
 
     @primitive(spec=lambda x, *, by: x, dx=lambda g, by: g * by, node=title)
     def scale(x: Any, *, by: float) -> Any:

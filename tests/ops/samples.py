@@ -17,7 +17,7 @@ import numpy as np
 import adjoint
 from adjoint.core.generator import Generator
 from adjoint.core.op import Op
-from adjoint.functions import activation, classification, linear, loss, pooling
+from adjoint.functions import activation, classification, distance, linear, loss, pooling
 from adjoint.functions import convolution as convolutions
 from adjoint.ops import (
     arithmetic,
@@ -27,11 +27,18 @@ from adjoint.ops import (
     contraction,
     convolution,
     creation,
+    elementary,
+    gamma,
+    incomplete_gamma,
     indexing,
+    linalg,
     movement,
     random,
     reduction,
+    scan,
+    scatter,
     selection,
+    strides,
     transcendental,
     windows,
 )
@@ -105,6 +112,9 @@ def _unary() -> list[Sample]:
         transcendental.sigmoid: (-3, 3),
         transcendental.erf: (-2, 2), selection.copy: (-2, 2), comparison.logical_not: (-2, 2),
         comparison.isnan: (-2, 2), comparison.isinf: (-2, 2), comparison.isfinite: (-2, 2),
+        elementary.acosh: (1.2, 3), elementary.asinh: (-2, 2), elementary.atanh: unit, elementary.erfc: (-2, 2),
+        elementary.sinc: (0.1, 2), elementary.frac: (-2.33, 2.4), elementary.signbit: (-2, 2),
+        gamma.lgamma: positive, gamma.digamma: positive, gamma.erfinv: unit,
     }  # fmt: skip
     shapes: list[Shape] = [(3, 4), (), (0, 2)]
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0])
@@ -141,6 +151,11 @@ def _binary() -> list[Sample]:
         loss._entropy: ((0.1, 0.9), (0.1, 0.9)), comparison.ge: (either, either),
         comparison.logical_and: (either, either),
         comparison.logical_or: (either, either), comparison.logical_xor: (either, either),
+        elementary.hypot: (either, positive), elementary.logaddexp: (either, either),
+        elementary.xlogy: (positive, positive), elementary.copysign: (positive, positive),
+        elementary.nextafter: (either, either), elementary.heaviside: (either, either),
+        incomplete_gamma.igamma: (positive, positive), incomplete_gamma.igammac: (positive, positive),
+        elementary.fmax: (either, either), elementary.fmin: (either, either),
     }  # fmt: skip
     samples = [
         _sample(
@@ -155,7 +170,7 @@ def _binary() -> list[Sample]:
     of_integers = (
         arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.floor_divide, arithmetic.remainder, arithmetic.fmod,
         arithmetic.maximum, arithmetic.minimum, comparison.eq, comparison.lt, comparison.logical_xor,
-        bitwise.bitwise_and, bitwise.bitwise_or, bitwise.bitwise_xor,
+        bitwise.bitwise_and, bitwise.bitwise_or, bitwise.bitwise_xor, elementary.gcd, elementary.lcm,
     )  # fmt: skip
     of_truths = (
         arithmetic.add, arithmetic.mul, comparison.logical_and, comparison.logical_or, comparison.logical_xor,
@@ -195,6 +210,11 @@ def _reductions() -> list[Sample]:
         _sample(reduction.any, np.array([[True, False], [False, False]]), label="bool", axes=(1,), keepdims=False),
         _sample(reduction.cumsum, x, axis=1),
         _sample(reduction.cumsum, _ints("cumsum", (4,), -9, 9), label="int", axis=0),
+        _sample(scan.cumprod, x, axis=1),
+        _sample(scan.cumprod, np.array([2.0, 0.0, 3.0, 0.0, 5.0]), label="zeros", axis=0),
+        _sample(scan.logcumsumexp, draw("logs", (2, 5)), axis=1),
+        _sample(scan.where_extreme, x, axis=1, largest=True),
+        _sample(scan.where_extreme, np.array([2.0, 1.0, 2.0, np.nan, 3.0]), label="ties", axis=0, largest=False),
         _sample(reduction.argmax, x, axis=1, keepdims=False),
         _sample(reduction.argmax, x, label="kept", axis=2, keepdims=True),
         _sample(reduction.argmin, x, axis=0, keepdims=False),
@@ -219,6 +239,16 @@ def _movements() -> list[Sample]:
         _sample(m.slice, x, label="empty", bounds=((0, 2, 1), (1, 1, 1), (0, 4, 1))),
         _sample(m.unslice, draw("unslice", (2, 2)), shape=(4, 5), bounds=((0, 4, 2), (1, 3, 1))),
         _sample(m.select, x, axis=1, at=2),
+        _sample(strides.diagonal, x, at=(1, 0, 2)),
+        _sample(strides.diagonal, x, label="below", at=(-1, 2, 1)),
+        _sample(strides.diagonal_back, draw("diagonal", (3, 2)), shape=(2, 3, 3), at=(1, 0, 2)),
+        _sample(strides.unfold, x, dimension=1, size=2, step=1),
+        _sample(strides.unfold_back, draw("pieces", (2, 2, 4, 2)), shape=(2, 3, 4), dimension=1, step=1),
+        _sample(strides.as_strided, x, size=(3, 2), stride=(1, 2), storage_offset=2, geometry=((12, 4, 1), 0)),
+        _sample(strides.restride, x, size=(3, 2), stride=(1, 2), start=2, geometry=((12, 4, 1), 0)),
+        _sample(strides.restride, draw("thin", (3, 2)), label="shared", size=(4,), stride=(1,), start=0,
+                geometry=((1, 1), 0)),
+        _sample(strides.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)),
         _sample(m.pad, x, widths=((0, 0), (1, 0), (2, 3))),
         _sample(m.pad, x, label="value", widths=((1, 1), (0, 0), (0, 0)), value=3.0),
         _sample(m.cat, draw("a", (2, 3)), draw("b", (2, 1)), draw("c", (2, 2)), axis=1),
@@ -236,6 +266,11 @@ def _steps(x: np.ndarray[Any, Any]) -> Any:
     return view.storage.steps
 
 
+def _apart(along: Any) -> Any:
+    """Positions of which none is there twice."""
+    return np.argsort(np.concatenate([along, along], 1)[:, :4], axis=1)[:, :2]
+
+
 def _positions() -> list[Sample]:
     x = draw("indexed", (3, 4, 5))
     rows, columns = np.array([2, 0, 2, -1]), np.array([1, 1, 3, 0])
@@ -250,9 +285,26 @@ def _positions() -> list[Sample]:
         _sample(indexing.index_add, draw("two", (4, 5)), rows, columns, label="two", shape=(3, 4, 5), pattern=(0, 1)),
         _sample(indexing.gather, x, along, axis=1),
         _sample(indexing.scatter_add, draw("scatter", (3, 2, 5)), along, shape=(3, 4, 5), axis=1),
+        _sample(scatter.scatter, x, draw("scattered", (3, 2, 5)), _apart(along), axis=1),
+        *(
+            _sample(
+                scatter.scatter_reduce, draw("start", (3, 4, 5), 0.3, 2), draw("folded", (3, 2, 5), 0.4, 2.1), along,
+                label=f"{reduce}{'' if include_self else '-alone'}", axis=1, reduce=reduce, include_self=include_self,
+            )
+            for reduce in ("prod", "amax", "amin")
+            for include_self in (True, False)
+        ),
+        _sample(distance._pdist, draw("points", (4, 3)), p=2.0),
+        _sample(distance._pdist, draw("points", (4, 3)), label="cubic", p=3.0),
+        _sample(distance._pdist, draw("points", (4, 3)), label="largest", p=np.inf),
+        _sample(gamma.polygamma, draw("polygamma", (3, 2), 0.3, 3), n=1),
+        _sample(elementary.logit, draw("logit", (3, 2), 0.1, 0.9), eps=None),
+        _sample(elementary.logit, draw("logit", (3, 2), 0.1, 0.9), label="eps", eps=0.05),
+        _sample(elementary.threshold, draw("threshold", (3, 2)), threshold=0.103, value=1.5),
+        _sample(elementary.nan_to_num, draw("numbers", (3, 2)), nan=None, posinf=None, neginf=None),
         _sample(assignment.put_slice, x, draw("put", (2, 4, 2)), bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
         _sample(assignment.put_view, x, draw("put", (3, 2)), steps=_steps(x)),
-        _sample(assignment.taken, draw("taken", (2, 3))),
+        _sample(assignment.taken, draw("taken", (2, 3)), draw("content", (2, 3))),
         _sample(assignment.put_slice, x, np.array(0.5), label="0d", bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
         _sample(assignment.put_index, x, draw("put", (2, 4, 5)), np.array([2, 0]), pattern=(0,)),
         _sample(
@@ -309,6 +361,22 @@ def _contractions() -> list[Sample]:
     ]
 
 
+def _factorisations() -> list[Sample]:
+    x = draw("square", (2, 3, 3)) + 3 * np.eye(3)
+    tall, wide = draw("tall", (2, 4, 3)) + np.eye(4, 3), draw("wide", (2, 5)) + np.eye(2, 5)
+    definite = np.array([[3.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 1.0]])
+    return [
+        *(_sample(f, x) for f in (linalg.inv, linalg.det, linalg.logabsdet, linalg.sign_of_det)),
+        _sample(linalg.solve, x, draw("right", (2, 3, 2))),
+        _sample(linalg.solve, x, draw("shared", (3, 2)), label="broadcast"),
+        _sample(linalg.cholesky, definite, smooth=(0,)),
+        _sample(linalg.eigh, definite, smooth=(0,)),
+        _sample(linalg.qr, tall),
+        _sample(linalg.svd, tall, label="tall"),
+        _sample(linalg.svd, wide, label="wide"),
+    ]
+
+
 def _made() -> list[Sample]:
     drawn = {"shape": (3, 4), "dtype": np.dtype(np.float32), "generator": 7}
     wide = {"shape": (5,), "dtype": np.dtype(np.float64), "generator": 7}
@@ -331,7 +399,8 @@ def _made() -> list[Sample]:
 
 
 SAMPLES: list[Sample] = [
-    *_unary(), *_binary(), *_reductions(), *_movements(), *_positions(), *_contractions(), *_made(),
+    *_unary(), *_binary(), *_reductions(), *_movements(), *_positions(), *_contractions(),
+    *_factorisations(), *_made(),
 ]  # fmt: skip
 
 

@@ -1,13 +1,70 @@
 """Walking the recorded graph: the engine, grad modes and custom functions."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import adjoint.autograd.hooks  # gives Tensor register_hook()
+import adjoint.autograd.shown  # gives nodes what they show
 from adjoint.autograd.backward import backward, grad
-from adjoint.autograd.check import GradcheckError, gradcheck, gradgradcheck
 from adjoint.autograd.function import Function
-from adjoint.autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from adjoint.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from adjoint.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from adjoint.autograd.steps import Step, backward_steps, dependencies
+
+if TYPE_CHECKING:
+    from adjoint.autograd import anomaly_mode as anomaly_mode
+    from adjoint.autograd import forward_ad as forward_ad
+    from adjoint.autograd import functional as functional
+    from adjoint.autograd import graph as graph
+    from adjoint.autograd.anomaly_mode import detect_anomaly as detect_anomaly
+    from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+    from adjoint.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+    from adjoint.autograd.memory import memory_report as memory_report
+    from adjoint.autograd.saved_tensor import SavedTensor as SavedTensor
+    from adjoint.autograd.variable import Variable as Variable
+    from adjoint.autograd.why import why_no_grad as why_no_grad
 
 __all__ = [
     "Function", "GradcheckError", "Step", "backward", "backward_steps", "dependencies", "enable_grad", "grad",
-    "gradcheck", "gradgradcheck", "is_grad_enabled", "no_grad", "set_grad_enabled",
+    "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_multithreading_enabled", "no_grad",
+    "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
+
+# Imported when they are first asked for, as in adjoint/__init__.py.
+_LATER = {
+    "forward_ad": "adjoint.autograd.forward_ad", "functional": "adjoint.autograd.functional",
+    "graph": "adjoint.autograd.graph",
+    "SavedTensor": "adjoint.autograd.saved_tensor:SavedTensor", "anomaly_mode": "adjoint.autograd.anomaly_mode",
+    "detect_anomaly": "adjoint.autograd.anomaly_mode:detect_anomaly",
+    "set_detect_anomaly": "adjoint.autograd.anomaly_mode:set_detect_anomaly",
+    "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
+    "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
+    "Variable": "adjoint.autograd.variable:Variable", "variable": "adjoint.autograd.variable",
+    "_unsafe_preserve_version_counter": "adjoint.autograd.versions:_unsafe_preserve_version_counter",
+    "_force_original_view_tracking": "adjoint.autograd.versions:_force_original_view_tracking",
+    "is_view_replay_enabled": "adjoint.autograd.versions:is_view_replay_enabled",
+    "memory_report": "adjoint.autograd.memory:memory_report", "why_no_grad": "adjoint.autograd.why:why_no_grad",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    module, _, attribute = _LATER.get(name, "").partition(":")
+    if not module:
+        raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+    found: Any = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

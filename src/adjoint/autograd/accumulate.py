@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.hooks import HookDict
+from adjoint.core.hooks import HookDict, hooked_leaves
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf
 from adjoint.core.tensor import Tensor, wrap
@@ -24,27 +24,31 @@ class Slots(list[Any]):
 class Gradients:
     """One backward pass: what was asked for, and what has arrived where.
 
-    `arrived` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded or
-    traced (`bare` is False), `Slots` for a node with several outputs, or NOTHING where a rule returned None. Gradients
-    are borrowed, since a rule may hand one array to several inputs; those of the nodes in `summed` are our own sums.
-    With targets, only edges to `useful` nodes are followed, and only `running` nodes run. `blocked`: for a node, where
-    no gradient came at all, since `where` chose the other branch.
+    `arrived` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded,
+    traced or pushed forward (`bare` is False), `Slots` for a node with several outputs, or NOTHING where a rule
+    returned None. Gradients are borrowed, since a rule may hand one array to several inputs; those of the nodes in
+    `summed` are our own sums. With targets, only edges to `useful` nodes are followed, and only `running` nodes run.
+    `blocked`: for a node, what has arrived, and where that holds no gradient at all, since `where` chose the other
+    branch. `awaited`: for each leaf with hooks, how many edges have yet to deliver to it.
     """
 
     __slots__ = (
-        "arrived", "bare", "blocked", "callbacks", "captured", "create_graph", "empty", "kept", "retain_graph", "running", "summed",
-        "useful", "wanted",
+        "__weakref__", "arrived", "awaited", "bare", "blocked", "callbacks", "captured", "create_graph", "kept",
+        "opened",
+        "retain_graph", "running", "summed", "useful", "wanted",
     )  # fmt: skip
 
     def __init__(
         self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Any] | None = None
     ) -> None:
-        self.bare = not (create_graph or (unusual.count and mode.tracer is not None))
+        lifted = unusual.count and (mode.tracer is not None or mode.duals is not None)
+        self.bare = not (create_graph or lifted)
         self.create_graph, self.retain_graph = create_graph, retain_graph
         self.arrived: dict[Any, Any] = {}
         self.blocked: dict[Any, Any] = {}
-        self.empty: list[Leaf] = []  # leaves at which None arrived
+        self.awaited = awaited(node for node, _ in roots) if targets is None and hooked_leaves else {}
         self.callbacks: list[Callable[[], Any]] = []
+        self.opened: tuple[Any, Any] = (None, None)  # the last node that kept packed values, and these values
         self.summed: set[Any] = set()
         self.wanted: set[Any] | None = None if targets is None else set(targets)
         self.running = None if self.wanted is None else leading_to(self.wanted, [node for node, _ in roots])
@@ -87,15 +91,24 @@ class Gradients:
         part = node.op.part(have, **node.params)
         np.add(part, g, out=part, casting="same_kind")
 
-    def block(self, node: Any, mask: Any, first: bool) -> None:
-        """What was just delivered to `node` holds no gradient where `mask`; None: it may hold one everywhere."""
-        if first and mask is not None:
-            self.blocked[node] = mask
-        elif node in self.blocked:
-            if mask is None:
-                del self.blocked[node]
-            else:
-                self.blocked[node] = mask & self.blocked[node]
+    def block(self, node: Any, mask: Any, before: Any) -> None:
+        """What was just delivered to `node`, where `before` had arrived, holds no gradient where `mask`.
+
+        The mask is noted with the object that has arrived by now. A gradient without a mask that joins later makes
+        another object of it, so that nobody else needs to think of masks.
+        """
+        if before is not None:
+            held, other = self.blocked.get(node, (None, None))
+            if held is not before:
+                return
+            mask = mask & other
+            self.summed.discard(node)
+        self.blocked[node] = (self.arrived[node], mask)
+
+    def mask_of(self, node: Any, g: Any) -> Any:
+        """Where `g`, which has arrived for `node`, holds no gradient; None if that is not known."""
+        held, mask = self.blocked.pop(node, (None, None))
+        return mask if held is g else None
 
     def total(self, x: Any, y: Any) -> Any:
         """x + y in memory of its own."""
@@ -127,13 +140,30 @@ class Gradients:
         return NOTHING if g is None else g.array if self.bare else g
 
 
-def leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
-    """The nodes below the roots from which an edge leads on to a wanted one."""
+def awaited(roots: Iterable[Any]) -> dict[Any, int]:
+    """For each leaf with hooks that can be reached, the number of edges that lead to it."""
+    counts: dict[Any, int] = {}
     reached = {root for root in roots if type(root) is not Leaf}
     stack = list(reached)
     while stack:
         for parent in stack.pop().parents:
-            if parent is not None and type(parent) is not Leaf and parent not in reached:
+            if type(parent) is Leaf:
+                if parent.hooks is not None:
+                    counts[parent] = counts.get(parent, 0) + 1
+            elif parent is not None and parent not in reached:
+                reached.add(parent)
+                stack.append(parent)
+    return counts
+
+
+def leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
+    """The nodes below the roots from which an edge leads on to a wanted one."""
+    oldest = min((node.order for node in wanted), default=0)  # what is older cannot lead to any of them
+    reached = {root for root in roots if type(root) is not Leaf}
+    stack = list(reached)
+    while stack:
+        for parent in stack.pop().parents:
+            if parent is not None and type(parent) is not Leaf and parent.order >= oldest and parent not in reached:
                 reached.add(parent)
                 stack.append(parent)
     leading: set[Any] = set()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from adjoint.autograd import engine
-from adjoint.core.dtype import is_floating
+from adjoint.autograd.edges import GradientEdge, holder_of, place_of
+from adjoint.core.dtype import DTYPES, is_floating
 from adjoint.core.mode import mode, unusual
+from adjoint.core.size import Size
 from adjoint.core.tensor import Tensor, constant
 from adjoint.ops.selection import cast
 
-Tensors = Tensor | Sequence[Tensor]
+Place = Tensor | GradientEdge
+Tensors = Place | Sequence[Place]
 
 
 def backward(
@@ -36,7 +39,8 @@ def backward(
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         _nodes(targets)
-    engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=targets)
+    holders = None if targets is None else list(map(holder_of, targets))
+    engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=holders)
 
 
 def grad(
@@ -46,27 +50,38 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the outputs (summed, weighted by `grad_outputs`) by each input; `.grad` is untouched.
 
     An input that was not used raises RuntimeError, or gives None with `allow_unused`, zeros with `materialize_grads`.
+    `is_grads_batched`: the `grad_outputs` have a further dimension in front, and so have the gradients: one walk for
+    all of these rows.
     """
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
     roots, targets = _as_tuple(outputs), _as_tuple(inputs)
-    seeds = _seeds(roots, grad_outputs)
-    found = engine.run_grad(
-        seeds,
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-        targets=_nodes(targets),
-    )
+    if not targets:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    nodes = _nodes(targets)
+    retain = create_graph if retain_graph is None else retain_graph
+
+    def walked(*gradients: Tensor | None) -> Sequence[Tensor | None]:
+        seeds = _seeds(roots, gradients)
+        found = engine.run_grad(seeds, retain_graph=retain, create_graph=create_graph, targets=nodes)
+        return [found.get(node) for node in nodes]
+
+    gradients = _gradients(roots, grad_outputs)
+    found = _for_each_row(walked, roots, gradients) if is_grads_batched else walked(*gradients)
     result = []
-    for i, tensor in enumerate(targets):
-        g: Tensor | None = found.get(tensor.node)
+    for i, (tensor, g) in enumerate(zip(targets, found, strict=True)):
         if g is None and materialize_grads:
+            if isinstance(tensor, GradientEdge):
+                raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
             g = constant(np.zeros(tensor.array.shape, tensor.array.dtype))
+            if create_graph:
+                g.requires_grad_()
         elif g is None and not allow_unused:
             raise RuntimeError(
                 f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
@@ -76,49 +91,75 @@ def grad(
     return tuple(result)
 
 
-def _as_tuple(tensors: Any) -> tuple[Tensor, ...]:
-    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+def _as_tuple(tensors: Any) -> tuple[Place, ...]:
+    return (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
 
 
-def _nodes(tensors: tuple[Tensor, ...]) -> list[Any]:
-    for tensor in tensors:
-        if tensor.node is None:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-    return [tensor.node for tensor in tensors]
+def _nodes(tensors: tuple[Place, ...]) -> list[Any]:
+    nodes = list(map(place_of, tensors))
+    if None in nodes:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return nodes
 
 
-def _seeds(roots: tuple[Tensor, ...], given: Any) -> list[tuple[Any, Tensor]]:
+def _seeds(roots: tuple[Place, ...], given: Any) -> list[tuple[Any, Tensor]]:
     """Each root's node with the gradient that enters there."""
+    return [seed(i, root, g) for i, (root, g) in enumerate(zip(roots, _gradients(roots, given), strict=True))]
+
+
+def _gradients(roots: tuple[Place, ...], given: Any) -> list[Tensor | None]:
+    """For each root the gradient that enters there, None where 1 does."""
     gradients = [None] * len(roots) if given is None else list((given,) if isinstance(given, Tensor) else given)
     if len(gradients) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(gradients)} gradients")
-    return [seed(i, root, g) for i, (root, g) in enumerate(zip(roots, gradients, strict=True))]
+    return gradients
 
 
-def seed(i: int, root: Tensor, g: Any) -> tuple[Any, Tensor]:
+def _for_each_row(
+    walk: Callable[..., Sequence[Tensor | None]], roots: tuple[Place, ...], gradients: list[Tensor | None]
+) -> Sequence[Tensor | None]:
+    """`walk` for each row of the gradients, all at once. Raises RuntimeError unless a row has its output's shape."""
+    from adjoint.autograd.vmap import map_in_front
+
+    for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
+        shape = (root if isinstance(root, Tensor) else place_of(root)).shape
+        if g is not None and (not g.ndim or tuple(g.array.shape[1:]) != tuple(shape)):
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {list(g.array.shape)} and "
+                f"output[{i}] has a shape of {list(shape)}. If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap."
+            )
+    return map_in_front(walk, gradients)
+
+
+def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:
     """The node of a root, the i-th, and the gradient that enters there: `g`, or 1 for a scalar."""
-    if root.node is None:
+    node = place_of(root)
+    if node is None:
         raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-    shape, dtype = root.array.shape, root.array.dtype
+    like = root.array if isinstance(root, Tensor) else node
+    shape, dtype = like.shape, like.dtype
     if g is None:
         if not all(n == 1 for n in shape):
             raise RuntimeError(
                 f"grad can be implicitly created only for scalar outputs; this one has shape {tuple(shape)}. "
                 "Reduce it first, as in .sum().backward(), or pass backward(gradient=...)."
             )
-        if not is_floating(root.array):
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
-        return root.node, constant(np.ones(shape, dtype))
+        if not is_floating(like):
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {DTYPES[dtype]}")
+        return node, constant(np.ones(shape, dtype))
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g.array.shape != shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{i}] has a shape of {list(g.array.shape)} and output[{i}] has a shape of "
-            f"{list(shape)}."
+            f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of "
+            f"{Size(shape)}."
         )
     if unusual.count and mode.tracer is not None:
         mode.tracer.adopt(g)
-    return root.node, g if g.array.dtype == dtype else cast(g, dtype=dtype)
+    return node, g if g.array.dtype == dtype else cast(g, dtype=dtype)
 
 
 def _tensor_backward(

@@ -1,9 +1,9 @@
 """Where `where` chose the other branch there is no gradient: not 0, which an infinite slope would turn into NaN.
 
-`where(a <= 0, exp(a), 1 + a)` at a = 100 chooses `1 + a`; a zero sent back through `exp` would meet exp(100) = inf. So a
-mask goes along with such a gradient, from node to node as long as elements correspond: through elementwise ops, which
-give exactly 0 under it, through movements and reductions. It is given up where a gradient without a mask joins, and at
-all other ops. Sources of the wish: pytorch#52248, pytorch#68425.
+`where(a <= 0, exp(a), 1 + a)` at a = 100 chooses `1 + a`; a zero sent back through `exp` would meet exp(100) = inf. So
+a mask goes along with such a gradient, from node to node as long as elements correspond: through elementwise ops,
+which give exactly 0 under it, through movements and reductions. It is given up where a gradient without a mask joins,
+and at all other ops. Sources of the wish: pytorch#52248, pytorch#68425.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.node import Node
+from adjoint.core.node import Node, restored
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.ops.movement import expand, reshape
 from adjoint.ops.reduction import all
@@ -36,8 +36,11 @@ def passed_on(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
     if op is None:
         return None
     if op.blocks is not None:
-        condition = node.saved[0]
-        masks = list(op.blocks(condition if gradients.bare else _tensor(condition)))
+        from adjoint.autograd.pull import opened
+
+        condition = restored(opened(gradients, node)[0], None)
+        condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
+        masks = list(op.blocks(condition.array if gradients.bare else condition))
         if mask is not None:
             masks = [None if m is None else m | mask for m in masks]
     elif op.family in ELEMENTWISE:
@@ -75,10 +78,8 @@ def _fitted(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
     """A mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
     mask = _tensor(mask)
     have = tuple(mask.shape)
-    if have != shape and len(have) >= len(shape):
+    if have != shape:
         extra = len(have) - len(shape)
         axes = tuple(d for d in range(len(have)) if d < extra or (shape[d - extra] == 1 and have[d] != 1))
         mask = reshape(all(mask, axes=axes, keepdims=True), shape=shape)
-    elif have != shape:
-        mask = expand(mask, shape=shape)
     return mask.array if gradients.bare else mask

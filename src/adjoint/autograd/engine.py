@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush, heappushpop
 from typing import Any
 
@@ -20,9 +21,11 @@ import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients
 from adjoint.autograd.blocked import passed_on
+from adjoint.autograd.latest import latest
+from adjoint.autograd.located import locate
 from adjoint.autograd.pull import arguments, fit, pull, remade, usable
-from adjoint.autograd.settle import accumulate, collect
-from adjoint.core.mode import CARRIED, Scope, follow, mode
+from adjoint.autograd.settle import accumulate, collect, rest
+from adjoint.core.mode import CARRIED, Scope, follow, mode, set_modes, unusual
 from adjoint.core.node import RELEASED, Leaf, Output
 from adjoint.core.tensor import Tensor
 from adjoint.core.writes import writes
@@ -40,6 +43,7 @@ def run_backward(
     """
     gradients = Gradients(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
     _run(gradients, lambda: accumulate(gradients, targets))
+    latest.note(roots, targets is not None)
 
 
 def run_grad(
@@ -67,8 +71,9 @@ def _run(gradients: Gradients, finish: Callable[[], Any]) -> Any:
     passes = _running.passes
     if passes and len(passes) % NESTED == 0:
         return _in_new_thread(gradients, finish, passes)
-    passes.append(gradients)
+    depth, recording = len(passes), mode.recording
     try:
+        passes.append(gradients)
         with np.errstate(all="ignore"), Scope(recording=gradients.create_graph):
             for _ in walk(gradients):
                 pass
@@ -76,8 +81,13 @@ def _run(gradients: Gradients, finish: Callable[[], Any]) -> Any:
             for callback in gradients.callbacks:
                 callback()
         return result
+    except Exception as error:
+        locate(error, walk.__code__)
+        raise
     finally:
-        passes.pop()
+        del passes[depth:]
+        if mode.recording is not recording:  # Ctrl-C came just as the block was about to be left
+            set_modes(recording=recording)
 
 
 def _in_new_thread(gradients: Gradients, finish: Callable[[], Any], passes: list[Gradients]) -> Any:
@@ -102,6 +112,21 @@ def _in_new_thread(gradients: Gradients, finish: Callable[[], Any], passes: list
     return outcome[0]
 
 
+@contextmanager
+def within(gradients: Gradients) -> Iterator[None]:
+    """Count this pass, which the caller walks by itself, among those that run."""
+    _running.passes.append(gradients)
+    try:
+        yield
+    finally:
+        _running.passes.pop()
+
+
+def running_pass() -> Gradients | None:
+    """The backward pass that this thread is in, the innermost of several."""
+    return _running.passes[-1] if _running.passes else None
+
+
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Call `callback()` when the backward pass that is running has ended. Raises RuntimeError if none is."""
     if not _running.passes:
@@ -114,6 +139,10 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
     arrived, summed, useful, running = gradients.arrived, gradients.summed, gradients.useful, gradients.running
     watched = stepwise or useful is not None
     free, bare, blocked = not gradients.retain_graph, gradients.bare, gradients.blocked
+    awaited = gradients.awaited
+    watcher = mode.watcher if unusual.count else None
+    run = getattr(watcher, "pull", pull)
+    plain = bare and run is pull
     ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
     node = heappop(ready)[1] if ready else None
@@ -128,11 +157,11 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                 continue
         newest = None
         op = node.op
-        mask = blocked.pop(node, None) if blocked else None
-        if bare and op is not None and op.plain and node.hooks is None and mask is None and g is not NOTHING:
+        mask = gradients.mask_of(node, g) if blocked else None
+        if plain and op is not None and op.plain and node.hooks is None and mask is None and g is not NOTHING:
             rules, positions, saved, dtype = op.rules, op.positions, node.saved, node.dtype
             if saved is not None and (type(saved) is not tuple or node.order < writes.last):
-                saved = usable(node)
+                saved = usable(gradients, node)
             i = -1
             for parent in node.parents:
                 i += 1
@@ -152,12 +181,10 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                 else:
                     d = rule(g, *[saved[place] for place in places])
                 if type(d) is not ndarray or d.dtype is not dtype:
-                    d = remade(node, rule, d, g)
+                    d = remade(gradients, node, rule, d, g)
                 if d.shape != parent.shape or parent.dtype is not dtype:
                     d = fit(gradients, d, parent)
                 have = arrived.get(parent)
-                if blocked and parent in blocked:
-                    del blocked[parent]
                 if have is None:
                     arrived[parent] = d
                     if type(parent) is Leaf:
@@ -176,16 +203,23 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
             if not bare:
                 follow(node)
             masks = passed_on(gradients, node, mask) if mask is not None or (op is not None and op.blocks) else None
-            for i, (parent, d) in enumerate(zip(node.parents, pull(gradients, node, g, mask), strict=True)):
+            for i, (parent, d) in enumerate(zip(node.parents, run(gradients, node, g, mask), strict=True)):
                 if parent is None or (useful is not None and parent not in useful):
                     continue
+                before = arrived.get(parent)
                 first = gradients.deliver(parent, d)
-                if masks is not None or blocked:
-                    gradients.block(parent, None if masks is None else masks[i], first)
+                if masks is not None and masks[i] is not None:
+                    gradients.block(parent, masks[i], before)
                 if first and type(parent) is not Leaf:
                     heappush(ready, (-parent.order, parent))
             if free and type(node) is not Output and node.saved is not None:
                 node.saved = RELEASED
+        if awaited:
+            for parent in node.parents:
+                if parent in awaited:
+                    awaited[parent] -= 1
+                    if not awaited[parent]:
+                        rest(gradients, parent)
         if newest is None:
             node = heappop(ready)[1] if ready else None
         else:

@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
-import sys
-import weakref
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any
-
-import numpy as np
+import inspect
+import warnings
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 from adjoint.autograd.context import Context
-from adjoint.core.hooks import Hooked
-from adjoint.core.mode import Scope, mode, unusual
-from adjoint.core.node import Leaf, Output, edge, tick
-from adjoint.core.release import freed_without_recursion
-from adjoint.core.site import Site, site_of, user_frame, user_site
-from adjoint.core.storage import mark_written, share, storage_of
-from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.autograd.function_node import BackwardCFunction
+from adjoint.autograd.function_outputs import keep_for_backward, outputs_of
+from adjoint.autograd.function_tangents import asleep, carried, push_tangents
+from adjoint.autograd.once import Once, once_differentiable
+from adjoint.core.mode import mode, unrecorded, unusual
+from adjoint.core.tensor import Tensor
+
+FunctionCtx = Context
 
 
-class Function:
+class FunctionMeta(type):
+    """Gives each Function the class of its nodes, `_backward_cls`."""
+
+    _backward_cls: type[BackwardCFunction]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        super().__init__(name, bases, members)
+        fields = {"__slots__": (), "__module__": __name__, "_forward_cls": cls}
+        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), fields)
+
+
+class Function(metaclass=FunctionMeta):
     """Subclass with static methods `forward(ctx, *args)` and `backward(ctx, *grad_outputs)`; call through `apply`.
 
-    With a static `setup_context(ctx, inputs, output)`, `forward` takes the arguments alone.
+    With a static `setup_context(ctx, inputs, output)`, `forward` takes the arguments alone. `vjp` is another name for
+    `backward`; `jvp(ctx, *tangents)` is the forward mode. Methods of the class work where static ones do.
     """
+
+    generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise RuntimeError: there is `apply`."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            f"function with static forward method: {type(self).__name__}.apply(...)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -32,221 +62,137 @@ class Function:
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """After a `forward` without ctx: set on `ctx` what backward needs of the inputs and the output."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradient of each argument of `forward`, or None, from those of the outputs."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangent of each output of `forward`, or None, from those of the arguments."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """The Function of a batch: (outputs, the dimension of each that is mapped), from the arguments and theirs.
+
+        `info.batch_size` and `info.randomness` tell about the `vmap` around.
+        """
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
         )
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Call `forward` and record it; the result is what `forward` returned."""
-        context = Context(args)
-        setup = getattr(cls, "setup_context", None)
-        with Scope(recording=False):
-            result = cls.forward(*args) if setup is not None else cls.forward(context, *args)
-            if setup is not None:
-                setup(context, args, result)
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward` and record it; the result is what `forward` returned.
+
+        Keywords take the places that `forward` gives them. Raises TypeError for those that have none.
+        """
+        separate = has_setup_context(cls)
+        if kwargs or (separate and getattr(cls.forward, "__defaults__", True)):
+            args = _by_position(cls, separate, args, kwargs)
+        special = unusual.count and mode.special
+        levels = carried(args) if special else ()
+        node = cls._backward_cls(args)
+        ctx = Context(node)
+        with unrecorded(), asleep() if special else nullcontext():
+            result = _batched(cls, args) if special else NotImplemented
+            if result is NotImplemented:
+                result = cls.forward(*args) if separate else cls.forward(ctx, *args)
+            if separate:
+                cls.setup_context(ctx, args, result)
         returned = result if isinstance(result, tuple) else (result,)
-        outputs = tuple(_distinct(out, args, context) for out in returned)
-        _mark_dirty(cls, context, returned)
-        if any(context.needs_input_grad) and (not unusual.count or mode.recording):
-            FunctionNode(cls, context, args, outputs, returned)
+        attributes = node.context.attributes
+        saved = attributes.pop("to_save", None) or ()
+        dirty = attributes.get("dirty_tensors") or ()
+        if separate and saved:
+            _refuse_saving(cls, args, returned, saved, dirty)
+        outputs = outputs_of(node, args, returned)
+        if levels:
+            push_tangents(node, args, returned, outputs, dirty, levels)
+        attributes.pop("saved_for_forward", None)
+        if any(node.parents):
+            keep_for_backward(node, outputs, saved)
+        if special and mode.watcher is not None:
+            for out in outputs:
+                if isinstance(out, Tensor):
+                    mode.watcher.look(_Call(cls.__name__, ()), args, out)
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
-@freed_without_recursion
-class FunctionNode(Hooked):
-    """One application of a Function in the recorded graph."""
+class InplaceFunction(Function):
+    """A Function that was made to know whether it writes in place; kept for programs that derive from it."""
 
-    op = None
-    __slots__ = (
-        "__weakref__", "_slots", "_specs", "at", "code", "context", "dtype", "function", "hooks", "order", "outputs", "parents",
-        "shape",
-    )  # fmt: skip
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
-    def __init__(
-        self, function: type[Function], context: Context, args: tuple[Any, ...], outputs: tuple[Any, ...], returned: Any
-    ) -> None:
-        self.function, self.context = function, context
-        self.parents = tuple(a.node if isinstance(a, Tensor) else None for a in args)
-        self.hooks = None
-        self.order = tick()
-        frame = user_frame(sys._getframe(1))
-        self.code, self.at = frame.f_code, frame.f_lasti
-        self.outputs = len(outputs)
-        self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in outputs]
-        self.shape: Any = None
-        self.dtype: Any = None
-        if len(outputs) == 1 and self._specs[0] is not None:
-            self.shape, self.dtype = self._specs[0]
-        self._slots: dict[int, weakref.ref[Output]] = {}
-        for number, (out, given) in enumerate(zip(outputs, returned, strict=True)):
-            if isinstance(out, Tensor):
-                quiet = out.array.dtype.kind not in "fc" or any(given is q for q in context._quiet)
-                out.node = None if quiet else self.made(number)
-        context.settle(self, outputs, returned)
 
-    @property
-    def site(self) -> Site:
-        """The user's line that applied the Function."""
-        return site_of(self.code, self.at)
+class NestedIOFunction(Function):
+    """A Function whose arguments nest, of the time before static methods; kept by name alone."""
 
-    @property
-    def saved(self) -> Any:
-        """What `save_for_backward` kept; the walk sets it to RELEASED."""
-        return self.context._saved
 
-    @saved.setter
-    def saved(self, value: Any) -> None:
-        self.context._saved = value
+class _Call(NamedTuple):
+    """An application as those who watch ops see it."""
 
-    def name(self) -> str:
-        """The class's name with `Backward`: `MySquareBackward`."""
-        return f"{self.function.__name__}Backward"
+    name: str
+    inputs: tuple[str, ...]
 
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each argument, the node that made it and the number of its output."""
-        return tuple(map(edge, self.parents))
 
-    def made(self, number: int) -> Any:
-        """The node that stands for output `number`."""
-        if self.outputs == 1:
-            return self
-        slot = self._slots.get(number)
-        output = slot and slot()
-        if output is None:
-            output = Output(self, number, *self._specs[number])  # type: ignore[misc]
-            self._slots[number] = weakref.ref(output)
-        return output
+def has_setup_context(function: type[Function]) -> bool:
+    """True if its `forward` takes no ctx."""
+    return function.setup_context is not Function.setup_context
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.context, name)  # in PyTorch the node is the ctx
 
-    def pull(self, arrived: Sequence[Any]) -> list[Any]:
-        """Call the user's backward with the gradients of the outputs; check and return those of the arguments."""
-        given = [
-            constant(np.zeros(*spec)) if g is None and spec is not None and self.context._materialize else g
-            for g, spec in zip(arrived, self._specs, strict=True)
-        ]
-        result = self.function.backward(self.context, *given)
-        returned = list(result) if isinstance(result, (tuple, list)) else [result]
-        wanted = len(self.parents)
-        while len(returned) > wanted and returned[-1] is None:
-            returned.pop()
-        if len(returned) != wanted:
+def _batched(function: type[Function], args: tuple[Any, ...]) -> Any:
+    """What `forward` returns for a batch, where a tracer knows that; NotImplemented if its ops are to be called."""
+    apply_function = getattr(mode.tracer, "apply_function", None)
+    return NotImplemented if apply_function is None else apply_function(function, args)
+
+
+def _by_position(
+    function: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """All arguments of `forward` in order, defaults filled in."""
+    signature = inspect.signature(function.forward)
+    try:
+        given = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{function.__name__}: forward() {error}") from None
+    given.apply_defaults()
+    named = next((name for name in given.kwargs if name in kwargs), None)
+    if named is not None:
+        raise TypeError(f"{function.__name__}: forward() got an unexpected keyword argument {named!r}")
+    return given.args if separate else given.args[1:]
+
+
+def _refuse_saving(
+    function: type[Function], args: tuple[Any, ...], returned: tuple[Any, ...], saved: Any, dirty: Any
+) -> None:
+    for tensor in saved:
+        if tensor is None or any(tensor is d for d in dirty):
+            continue
+        if any(tensor is out for out in returned) and any(tensor is a for a in args):
             raise RuntimeError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {wanted}, got "
-                f"{len(returned)})"
-            )
-        for i, g in enumerate(returned):
-            self._check(i, g)
-        return returned
-
-    def _check(self, i: int, g: Any) -> None:
-        if g is None:
-            return
-        if not self.context._tensors[i]:
-            raise RuntimeError(
-                f"function {self.name()} returned a gradient different than None at position {i + 1}, but the "
-                "corresponding forward input was not a Variable"
-            )
-        parent = self.parents[i]
-        if not isinstance(g, Tensor):
-            raise TypeError(f"{self.name()}: expected Variable or None (got {type(g).__name__})")
-        if parent is not None and not _reaches(g.array.shape, parent.shape):
-            raise RuntimeError(
-                f"Function {self.name()} returned an invalid gradient at index {i} - got {list(g.array.shape)} but "
-                f"expected shape compatible with {list(parent.shape)}"
+                f"{function.__name__}: An input that has been returned as-is as output is being saved for backward. "
+                "This is not supported if you override setup_context. You should return and save a view of the input "
+                "instead, e.g. with x.view_as(x) or setup ctx inside the forward function itself."
             )
 
-    def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
 
-
-def _distinct(out: Any, args: tuple[Any, ...], context: Context) -> Any:
-    """An output that is an argument itself becomes a tensor of its own, unless it was written in place."""
-    if not isinstance(out, Tensor) or any(out is d for d in context._dirty) or not any(out is a for a in args):
-        return out
-    alias = wrap(out.array)
-    share(out, alias)
-    return alias
-
-
-def _mark_dirty(function: type[Function], context: Context, returned: tuple[Any, ...]) -> None:
-    recording = not unusual.count or mode.recording
-    for tensor in context._dirty:
-        if not any(tensor is out for out in returned):
-            raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
-                "are modified inplace must all be outputs of the Function."
-            )
-        if recording and type(tensor.node) is Leaf:
-            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-        others = [t for t in storage_of(tensor).living() if t is not tensor and t.node is not None]
-        if recording and others and any(context.needs_input_grad):
-            raise RuntimeError(
-                f"{function.__name__}: a dirty input shares memory with another tensor of the recorded graph; "
-                "clone() it first"
-            )
-        mark_written(tensor, user_site())
-
-
-def _reaches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """True if a gradient of `shape` can be summed to `target`."""
-    if len(shape) < len(target):
-        return False
-    return all(want in (1, have) for want, have in zip(target[::-1], shape[::-1], strict=False))
-
-
-class Once:
-    """The node of a gradient that was computed by a once-differentiable backward: it cannot be walked."""
-
-    op = None
-    __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape")
-
-    def __init__(self, parents: tuple[Any, ...], g: Tensor) -> None:
-        self.parents = parents
-        self.shape, self.dtype = g.array.shape, g.array.dtype
-        self.saved = self.hooks = None
-        self.order = tick()
-
-    def name(self) -> str:
-        """`Error`."""
-        return "Error"
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes of the gradients that came in."""
-        return tuple(map(edge, self.parents))
-
-    def pull(self, arrived: Sequence[Any]) -> list[Any]:
-        """Raise RuntimeError."""
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
-
-
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Above a `backward` that is not itself differentiable: to differentiate its gradients raises RuntimeError."""
-
-    @wraps(backward)
-    def call(ctx: Any, *grads: Any) -> Any:
-        with Scope(recording=False):
-            result = backward(ctx, *grads)
-        parents = tuple(g.node for g in grads if isinstance(g, Tensor) and g.node is not None)
-        if not parents or not mode.recording:
-            return result
-        returned = [_once(g, parents) for g in (result if isinstance(result, tuple) else (result,))]
-        return tuple(returned) if isinstance(result, tuple) else returned[0]
-
-    return call
-
-
-def _once(g: Any, parents: tuple[Any, ...]) -> Any:
-    if not isinstance(g, Tensor):
-        return g
-    refused = wrap(g.array)
-    refused.node = Once(parents, g)
-    return refused
+__all__ = [
+    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "Once",
+    "has_setup_context", "once_differentiable",
+]  # fmt: skip

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import sys
+import threading
+import warnings
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, Self, TypeVar
 
-from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.cut import Cut, cut_at, cut_here
+from adjoint.core.mode import Scope, mode, set_modes
+from adjoint.core.storage import INFERENCE
+from adjoint.core.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Modes = dict[str, Any]
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
 
 
 def is_grad_enabled() -> bool:
@@ -17,116 +26,305 @@ def is_grad_enabled() -> bool:
     return mode.recording
 
 
-class _GradMode:
-    """A context, and a decorator of functions and of classes, whose making it covers.
+def is_inference_mode_enabled() -> bool:
+    """True if what this thread makes are inference tensors."""
+    return mode.inference
 
-    A decorated generator has the mode only while it runs, never while its caller does.
+
+def is_inference(input: Tensor) -> bool:
+    """True for a tensor made in inference mode."""
+    return input.is_inference()
+
+
+class _GradMode:
+    """A context that may be entered again and again, and a decorator.
+
+    A decorated generator or coroutine has the mode only while it runs, never while its caller does. Of a class, the
+    decorator covers the making alone, and warns.
     """
 
-    def __init__(self, recording: bool) -> None:
-        self._scope = Scope(recording=recording)
-        self._recording = recording
+    called: str  # what a block of this kind looks like in the program
+
+    def __init__(self) -> None:
+        self._scopes: list[Scope] = []
+
+    def modes(self, cut: Cut) -> Modes:
+        """The modes that differ within the block; `cut` says where it begins."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._scope.__enter__()
+        scope = Scope()
+        scope.after = self.modes(cut_here(self.called))
+        self._scopes.append(scope)
+        scope.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._scope.__exit__(*error)
+        self._scopes.pop().__exit__(*error)
+
+    def clone(self) -> Self:
+        """Another context of the same kind."""
+        return type(self)()
 
     def __call__(self, function: Function) -> Function:
-        recording = self._recording
         if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. Decorate functions and "
+                "methods: here that is `__init__`.",
+                FutureWarning,
+                stacklevel=2,
+            )
             made: Any = function
             made.__init__ = self(made.__init__)
             return function
+        code = getattr(inspect.unwrap(function), "__code__", sys._getframe(1).f_code)
+        block = _Block(self, cut_at(f"@{self.called}", code))
         if inspect.isgeneratorfunction(function):
-            return _in_each_step(function, recording)
-
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with Scope(recording=recording):
-                return function(*args, **kwargs)
-
-        decorated: Any = call
+            decorated: Any = _in_each_step(function, block)
+        elif inspect.iscoroutinefunction(function):
+            decorated = _in_each_turn(function, block)
+        elif inspect.isasyncgenfunction(function):
+            decorated = _in_each_item(function, block)
+        else:
+            decorated = _in_each_call(function, block)
         return decorated
 
 
-def _in_each_step(function: Any, recording: bool) -> Any:
+class _Block:
+    """Makes the scope in which a decorated function runs."""
+
+    def __init__(self, kind: _GradMode, cut: Cut) -> None:
+        self.kind, self.cut = kind, cut
+
+    def __call__(self) -> Scope:
+        return Scope(**self.kind.modes(self.cut))
+
+
+def _in_each_call(function: Any, block: _Block) -> Any:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with block():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _in_each_step(function: Any, block: _Block) -> Any:
     @wraps(function)
     def generate(*args: Any, **kwargs: Any) -> Any:
-        steps = function(*args, **kwargs)
-        resume: Callable[[], Any] = lambda: next(steps)  # noqa: E731  the way to resume changes from turn to turn
+        return (yield from _steps(function(*args, **kwargs), block))
+
+    return generate
+
+
+def _in_each_turn(function: Any, block: _Block) -> Any:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await _Awaited(_steps(function(*args, **kwargs), block))
+
+    return call
+
+
+def _in_each_item(function: Any, block: _Block) -> Any:
+    @wraps(function)
+    async def generate(*args: Any, **kwargs: Any) -> Any:
+        items: AsyncGenerator[Any, Any] = function(*args, **kwargs)
+        sent = None
         try:
             while True:
                 try:
-                    with Scope(recording=recording):
-                        item = resume()
-                except StopIteration as stop:
-                    return stop.value
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    raise
-                except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator shall see it
-                    resume = lambda error=error: steps.throw(error)  # type: ignore[misc] # noqa: E731
-                else:
-                    resume = lambda sent=sent: steps.send(sent)  # type: ignore[misc] # noqa: E731
+                    item = await _Awaited(_steps(items.asend(sent), block))
+                except StopAsyncIteration:
+                    return
+                while True:
+                    try:
+                        sent = yield item
+                        break
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator shall see it
+                        try:
+                            item = await _Awaited(_steps(items.athrow(error), block))
+                        except StopAsyncIteration:
+                            return
         finally:
-            with Scope(recording=recording):
-                steps.close()
+            await _Awaited(_steps(items.aclose(), block))
 
     return generate
+
+
+class _Awaited:
+    """What `await` takes: an object whose `__await__` is an iterator."""
+
+    def __init__(self, steps: Generator[Any, Any, Any]) -> None:
+        self.steps = steps
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.steps
+
+
+def _steps(steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any], block: _Block) -> Generator[Any, Any, Any]:
+    """Run a generator or coroutine, each time it is resumed within a block of its own."""
+    resume: Callable[[], Any] = lambda: steps.send(None)  # noqa: E731  the way to resume changes from turn to turn
+    try:
+        while True:
+            try:
+                with block():
+                    item = resume()
+            except StopIteration as stop:
+                return stop.value
+            try:
+                sent = yield item
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator shall see it
+                resume = lambda error=error: steps.throw(error)  # type: ignore[misc] # noqa: E731
+            else:
+                resume = lambda sent=sent: steps.send(sent)  # type: ignore[misc] # noqa: E731
+    finally:
+        with block():
+            steps.close()
 
 
 class _Fixed(_GradMode):
     """A mode known by its class, which may stand above a function with or without brackets."""
 
-    recording: bool
-
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(self.recording)
-
-    def __new__(cls, function: Any = None) -> Any:
+    def __new__(cls, orig_func: Any = None) -> Any:
         made = super().__new__(cls)
-        if function is None:
+        if orig_func is None:
             return made
         made.__init__()  # type: ignore[misc]
-        return made(function)
+        return made(orig_func)
+
+    def __init__(self, orig_func: Any = None) -> None:
+        super().__init__()
 
 
 class no_grad(_Fixed):
     """Ops are not recorded: `with no_grad():`, or above a function."""
 
-    recording = False
+    called = "no_grad()"
+
+    def modes(self, cut: Cut) -> Modes:
+        """Recording is off; inference mode stays what it is."""
+        return _off(cut)
 
 
 class enable_grad(_Fixed):
     """Ops are recorded again, within `no_grad`: `with enable_grad():`, or above a function."""
 
-    recording = True
+    called = "enable_grad()"
+
+    def modes(self, cut: Cut) -> Modes:
+        """Recording is on, but not within inference mode."""
+        return _on()
 
 
 class set_grad_enabled(_GradMode):
     """Switch recording on or off at once; as a context, until the end of the block."""
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(mode)
-        self.before = is_grad_enabled()
-        _set(mode)
+        if type(mode) is not bool:
+            raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
+        super().__init__()
+        self.mode = mode
+        self.called = f"set_grad_enabled({mode})"
+        self.before = _present()
+        set_modes(**self.modes(cut_here(self.called)))
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        _set(self.before)
+        set_modes(**self.before)
 
     def __call__(self, function: Function) -> Function:
-        _set(self.before)  # a decorator changes nothing now
+        set_modes(**self.before)  # a decorator changes nothing now
         return super().__call__(function)
 
+    def modes(self, cut: Cut) -> Modes:
+        """Recording is as it was asked for."""
+        return _on() if self.mode else _off(cut)
 
-def _set(recording: bool) -> None:
-    """Change this thread's mode for good; a thread that does not record counts as unusual until it does again."""
-    if mode.recording != recording:
-        with unusual.lock:
-            unusual.count += -1 if recording else 1
-        mode.recording = recording
+    def clone(self) -> Self:
+        """Another one, which switches now."""
+        return type(self)(self.mode)
+
+
+class inference_mode(_GradMode):
+    """Ops are not recorded, and their results can never take part in a recording: `with inference_mode():`.
+
+    Writes into inference tensors are not counted, and where ops are recorded they cannot be saved for backward, nor
+    written. `inference_mode(False)` is the normal mode, within inference mode and within `no_grad`. Above a function
+    with or without brackets.
+    """
+
+    called = "inference_mode()"
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: Any = True) -> None:
+        super().__init__()
+        self.mode: bool = mode
+
+    def modes(self, cut: Cut) -> Modes:
+        """Both modes are switched; what is made in inference mode gets the storage that says so."""
+        if not self.mode:
+            return {"recording": True, "inference": False, "cut": None}
+        return {"recording": False, "inference": True, "cut": cut_at(cut.what, cut.code, cut.at, INFERENCE)}
+
+    def clone(self) -> Self:
+        """Another context of the same mode."""
+        return type(self)(self.mode)
+
+
+def _on() -> Modes:
+    return _present() if mode.inference else {"recording": True, "cut": None}
+
+
+def _off(cut: Cut) -> Modes:
+    return _present() if mode.inference else {"recording": False, "cut": cut}
+
+
+def _present() -> Modes:
+    return {"recording": mode.recording, "cut": mode.cut}
+
+
+class _Multithreading(threading.local):
+    enabled = True
+
+
+_multithreading = _Multithreading()
+
+
+class set_multithreading_enabled(_GradMode):
+    """Kept for programs that set it: a backward pass runs in the thread that called it, whatever is set here."""
+
+    called = "set_multithreading_enabled()"
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode, self.before = mode, _multithreading.enabled
+        _multithreading.enabled = mode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _multithreading.enabled = self.before
+
+    def modes(self, cut: Cut) -> Modes:
+        """None."""
+        return {}
+
+    def clone(self) -> Self:
+        """Another one, which switches now."""
+        return type(self)(self.mode)
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` set in this thread; True at first."""
+    return _multithreading.enabled

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from adjoint.core.hooks import RemovableHandle, attach, hooks_of
-from adjoint.core.node import Leaf
+from adjoint.core.node import Leaf, Output
 from adjoint.core.tensor import Tensor, method
 
 
@@ -18,6 +19,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     """
     if self.node is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if type(self.node) is Output:  # the hook also learns that other outputs got gradients and this one none
+        hooks_of(self.node.owner).outputs[self.node.number] = weakref.ref(self.node)
     return attach(hooks_of(self.node).on_gradient, hook)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.accumulate import NOTHING, Gradients, Slots
+from adjoint.autograd.accumulate import NOTHING, Gradients, Slots, call_hooks
 from adjoint.autograd.blocked import ELEMENTWISE, held_back
 from adjoint.core.mode import follow
 from adjoint.core.node import RELEASED, Node, Output, Packed, Saved, restored
@@ -31,17 +31,23 @@ def pull(gradients: Gradients, node: Any, g: Any, mask: Any = None) -> Sequence[
         slots = Slots([None] * node.owner.outputs)
         slots[node.number] = None if g is NOTHING else g
         return (slots,)
-    if node.hooks is None or not (node.hooks.before or node.hooks.after):
-        return _pull(gradients, node, g, mask)
+    if node.hooks is None or not (node.hooks.before or node.hooks.after or node.hooks.outputs):
+        return run_rules(gradients, node, g, mask)
     given = [gradients.to_tensor(one) for one in (g if type(g) is Slots else [g])]
+    for number, reference in node.hooks.outputs.items():
+        output = reference()
+        if output is not None and output.hooks is not None and given[number] is None:
+            call_hooks(output.hooks.on_gradient, None)
     given = run_before(node, given)
     own = [None if one is None else gradients.to_own(one) for one in given]
-    pulled = _pull(gradients, node, Slots(own) if type(g) is Slots else NOTHING if own[0] is None else own[0], mask)
+    inner = Slots(own) if type(g) is Slots else NOTHING if own[0] is None else own[0]
+    pulled = run_rules(gradients, node, inner, mask)
     returned = run_after(node, [gradients.to_tensor(d) for d in pulled], given)
     return [gradients.to_own(d) for d in returned]
 
 
-def _pull(gradients: Gradients, node: Any, g: Any, mask: Any) -> Sequence[Any]:
+def run_rules(gradients: Gradients, node: Any, g: Any, mask: Any) -> Sequence[Any]:
+    """As `pull`, without the hooks on the node."""
     if isinstance(node, Node):
         return _pull_op(gradients, node, g, mask)
     given = [gradients.to_tensor(one) for one in g] if type(g) is Slots else [gradients.to_tensor(g)]
@@ -55,7 +61,7 @@ def _pull(gradients: Gradients, node: Any, g: Any, mask: Any) -> Sequence[Any]:
 def _pull_op(gradients: Gradients, node: Node, g: Any, mask: Any) -> Sequence[Any]:
     if g is NOTHING:
         return [NOTHING] * len(node.parents)
-    saved = usable(node) if gradients.bare else checked(node)
+    saved = usable(gradients, node) if gradients.bare else opened(gradients, node)
     if not gradients.bare:
         follow(node)
     if saved is not None and not gradients.bare:
@@ -71,19 +77,45 @@ def _pull_op(gradients: Gradients, node: Node, g: Any, mask: Any) -> Sequence[An
             parent.refuse()
         d = rule(g, *arguments(node, rule, saved, i))
         if gradients.bare:
-            d = remade(node, rule, d, g, i)
+            d = remade(gradients, node, rule, d, g, i)
         if mask is not None and node.op.family in ELEMENTWISE:
             d = held_back(d, mask)
         pulled.append(fit(gradients, d, parent))
     return pulled
 
 
-def usable(node: Node) -> Any:
+def usable(gradients: Gradients, node: Node) -> Any:
     """The arrays and numbers that the node saved; raises as `checked` does."""
-    saved = checked(node)
+    saved = opened(gradients, node)
     if type(saved) is Saved:
         return tuple(value.open().array if isinstance(value, Packed) else value for value in saved)
     return saved
+
+
+def opened(gradients: Gradients, node: Node) -> Any:
+    """What the node saved, so that what was packed is opened once while the node runs; raises as `checked` does."""
+    saved = checked(node)
+    if type(saved) is not Saved:
+        return saved
+    if gradients.opened[0] is not node:
+        gradients.opened = node, Saved(Opened(value) if isinstance(value, Packed) else value for value in saved)
+    return gradients.opened[1]
+
+
+class Opened(Packed):
+    """A packed value, and from the first time on what it was opened to."""
+
+    __slots__ = ("packed", "tensor")
+
+    def __init__(self, packed: Packed) -> None:
+        self.packed = packed
+        self.tensor: Tensor | None = None
+
+    def open(self) -> Tensor:
+        """The tensor that was saved."""
+        if self.tensor is None:
+            self.tensor = self.packed.open()
+        return self.tensor
 
 
 def checked(node: Node) -> Any:
@@ -93,12 +125,13 @@ def checked(node: Node) -> Any:
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
             "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
             "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
-            f"you need to access saved tensors after calling backward. (At {node.name()}.)"
+            f"you need to access saved tensors after calling backward. (At {node.name()}, recorded at {node.site}.)"
         )
     if node.order < writes.last:
-        for array in node.saved or ():
-            if hasattr(array, "dtype"):
-                check_unwritten(array, node)
+        for value in node.saved or ():
+            for array in value.arrays() if isinstance(value, Packed) else (value,):
+                if hasattr(array, "dtype"):
+                    check_unwritten(array, node)
     return node.saved
 
 
@@ -108,7 +141,7 @@ def as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[
     return tuple([restored(value, maker) for value, maker in zip(saved, makers, strict=True)])
 
 
-def remade(node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
+def remade(gradients: Gradients, node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
     """What the rule made of bare arrays, as an array of the type it would have made of tensors.
 
     NumPy's promotion is not ours (a 0-d float64 widens a float32): where types were mixed, the rule runs again on
@@ -117,7 +150,7 @@ def remade(node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
     if type(d) is not ndarray:
         d = d.array if isinstance(d, Tensor) else np.asarray(d)
     if d.dtype != node.dtype:
-        saved = None if node.saved is None else as_tensors(node, node.saved, False)
+        saved = None if node.saved is None else as_tensors(node, opened(gradients, node), False)
         d = rule(wrap(g), *arguments(node, rule, saved, i)).array
     return d
 

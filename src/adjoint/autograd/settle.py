@@ -14,11 +14,15 @@ import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients
 from adjoint.autograd.pull import run_after, run_before
-from adjoint.core.mode import touch_gradient
+from adjoint.core.mode import mode, touch_gradient
 from adjoint.core.node import Leaf
-from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.op import bare_node
+from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
 from adjoint.ops.arithmetic import add
+from adjoint.ops.assignment import taken
+from adjoint.ops.inplace import write
+from adjoint.ops.selection import copy
 
 ndarray = np.ndarray
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__
@@ -38,20 +42,56 @@ def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) ->
     leaves = _at_leaves(gradients)
     found = leaves if targets is None else gradients.captured
     tensors = [(leaf.reference(), leaf) for leaf in found] if targets is None else [(t, t.node) for t in targets]
-    resting = {tensor: node for tensor, node in tensors if tensor is not None and node in found}
+    # a leaf that no longer asks for its gradient gets none
+    resting = {t: node for t, node in tensors if t is not None and t.requires_grad and node in found}
+    if targets is None and any(not t.is_leaf for t in resting):
+        raise RuntimeError(
+            "leaf variable has been moved into the graph interior: its memory was written through another tensor that "
+            "sees it"
+        )
     retained = {tensor: g for tensor, g in gradients.kept if tensor not in resting}
     gradients.kept.clear()
     with _storing:
         stores = [_store(tensor, found, node, gradients) for tensor, node in resting.items()]
         stores += [_store(tensor, retained, tensor, gradients) for tensor in retained]
         deque(map(call, stores), maxlen=0)  # one call into C: no signal comes between two leaves
-    for node in (*resting.values(), *gradients.empty):
-        tensor = node.reference() if type(node) is Leaf and node.hooks is not None else None
-        if tensor is not None:
-            for hook in list(node.hooks.accumulated.values()):
-                if hook(tensor) is not None:
-                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-            run_after(node, [], [gradients.to_tensor(found.get(node))])
+    for tensor, node in resting.items():
+        if type(node) is Leaf and node.hooks is not None:
+            _tell(gradients, node, tensor, found[node])
+
+
+def rest(gradients: Gradients, leaf: Leaf) -> None:
+    """All that is to arrive at a leaf with hooks has: they run, and if some of them follow its `.grad`, so is that set.
+
+    Otherwise the gradient waits for the others: it comes to rest with them.
+    """
+    leaves = gradients.arrived
+    _receive(gradients, leaf)
+    gradients.awaited[leaf] = 0
+    tensor, hooks = leaf.reference(), leaf.hooks
+    if tensor is None or hooks is None or not tensor.requires_grad or not (hooks.accumulated or hooks.after):
+        return
+    if leaves[leaf] is not NOTHING:
+        with _storing:
+            _store(tensor, leaves, leaf, gradients)()
+    _tell(gradients, leaf, tensor, leaves.pop(leaf))
+
+
+def _tell(gradients: Gradients, leaf: Leaf, tensor: Tensor, g: Any) -> None:
+    """Let the hooks that follow the `.grad` of a leaf see it."""
+    hooks: Any = leaf.hooks
+    for hook in list(hooks.accumulated.values()):
+        if hook(tensor) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    run_after(leaf, [], [gradients.to_tensor(g)])
+
+
+def _receive(gradients: Gradients, leaf: Leaf, captured: bool = False) -> None:
+    """What arrived at a leaf, as its hooks leave it."""
+    leaves = gradients.arrived
+    leaves[leaf] = gradients.receive(leaf, leaves[leaf])
+    if leaf.hooks is not None and leaf.hooks.before and not captured:
+        leaves[leaf] = gradients.to_own(run_before(leaf, [gradients.to_tensor(leaves[leaf])])[0])
 
 
 def owned(holder: dict[Any, Any], key: Any) -> Any:
@@ -68,14 +108,10 @@ def _at_leaves(gradients: Gradients, captured: bool = False) -> dict[Any, Any]:
     """
     leaves = gradients.arrived
     for leaf in list(leaves):
-        if leaf.hooks is not None or gradients.wanted is not None:
-            leaves[leaf] = gradients.receive(leaf, leaves[leaf])
-            if leaf.hooks is not None and leaf.hooks.before and not captured:
-                leaves[leaf] = gradients.to_own(run_before(leaf, [gradients.to_tensor(leaves[leaf])])[0])
+        if (leaf.hooks is not None or gradients.wanted is not None) and leaf not in gradients.awaited:
+            _receive(gradients, leaf, captured)
         if leaves[leaf] is NOTHING:
             del leaves[leaf]
-            if leaf.hooks is not None and gradients.wanted is None:
-                gradients.empty.append(leaf)
     if gradients.wanted is not None:
         leaves.clear()
     return leaves
@@ -86,9 +122,12 @@ def _store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gradient
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
     if not gradients.bare:
+        dual = not gradients.create_graph and mode.tracer is None
         if have is None:
-            return partial(_set_grad, tensor, g)
+            return partial(_set_grad, tensor, copy(g) if dual else _as_content(g) if gradients.create_graph else g)
         total = add(have, g)
+        if dual:
+            return partial(write, have, total, "accumulation")
         return partial(_set_grad, tensor, total) if gradients.create_graph else partial(_set_array, have, total.array)
     if have is None:
         del g
@@ -97,3 +136,12 @@ def _store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gradient
         return partial(_set_grad, tensor, wrap(np.asarray(have.array + g)))
     writes.record(have.array, None)
     return partial(np.add, have.array, g, have.array)
+
+
+def _as_content(g: Tensor) -> Tensor:
+    """`g` as `.grad` takes it over: with a node of its own, so that nobody takes the one for the other."""
+    out = twin(g)
+    if g.node is not None and mode.recording:
+        shapes = ((), g.array.shape)
+        out.node = bare_node(taken.op, (None, g.node), {}, shapes, g.array)  # type: ignore[attr-defined]
+    return out

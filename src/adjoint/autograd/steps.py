@@ -9,7 +9,8 @@ import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients, Slots
 from adjoint.autograd.backward import seed
-from adjoint.autograd.engine import walk
+from adjoint.autograd.engine import walk, within
+from adjoint.autograd.located import locate
 from adjoint.autograd.settle import accumulate
 from adjoint.core.mode import Scope
 from adjoint.core.node import Leaf, Output
@@ -44,8 +45,12 @@ def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: b
     gradients = Gradients([seed(0, root, gradient)], retain_graph, create_graph=False)
     nodes = walk(gradients, stepwise=True)
     while True:
-        with np.errstate(all="ignore"), Scope(recording=False):
-            running = next(nodes, None)
+        with np.errstate(all="ignore"), Scope(recording=False), within(gradients):
+            try:
+                running = next(nodes, None)
+            except Exception as error:
+                locate(error, walk.__code__)
+                raise
         if running is None:
             break
         node, g = running
@@ -56,7 +61,7 @@ def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: b
         for parent in node.parents:
             if parent in counts:
                 counts[parent] -= 1
-    with np.errstate(all="ignore"), Scope(recording=False):
+    with np.errstate(all="ignore"), Scope(recording=False), within(gradients):
         accumulate(gradients)
 
 

@@ -147,6 +147,18 @@ class Tracer:
         self.state.append((tensor, array, symbol))
         tensor.array = symbol
 
+    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What an op's node keeps of its inputs: the symbols of tensors."""
+        return tuple(self.adopt(x) if isinstance(x, Tensor) else x for x in inputs)
+
+    def detached(self, tensor: Tensor) -> Value:
+        """The symbol: it has no history."""
+        return self.adopt(tensor)
+
+    def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
+        """`out`, as it is: all memory belongs to the step."""
+        return out
+
     def read_setting(self, holder: Any, key: Any) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
         path = key if isinstance(key, tuple) else (key,)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import tick
-from adjoint.core.op import INFERENCE, NO_PARAMS, Op, Rule, apply, evaluate
-from adjoint.core.site import of_library, user_frame
+from adjoint.core.node import Node, tick
+from adjoint.core.op import NO_PARAMS, Op, Rule, apply, evaluate
+from adjoint.core.site import user_frame, users
 from adjoint.core.spec import Spec, broadcast_shapes
-from adjoint.core.storage import share_view
+from adjoint.core.storage import is_inference, share_view
 from adjoint.core.tensor import Tensor
 
 ndarray = np.ndarray
@@ -26,9 +27,11 @@ caller = sys._getframe
 BOOL = np.dtype(np.bool_)
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 Function = Callable[..., Any]
+into: Any = None  # writes a result into the tensors of `out=`: functions/surface.py, which knows how, puts it here
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
+    "leading",
 }  # fmt: skip
 
 
@@ -51,9 +54,11 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
         any_kind = promotion is None
-        compute, kind = op.evaluate, op.kind(NO_PARAMS, None)
+        compute = op.evaluate
 
-        def call(input: Any) -> Tensor:
+        def call(input: Any, *, out: Any = None) -> Tensor:
+            if out is not None:
+                return into(out, call, input)
             if type(input) is Tensor or isinstance(input, Tensor):
                 xd, xn = input.array, input.node
             else:
@@ -76,19 +81,26 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
             out._grad = out.storage = None
             if xn is None or (unusual.count and not mode.recording):
                 out.node = None
-                if unusual.count and mode.inference:
-                    out.storage = INFERENCE
+                if unusual.count:
+                    cut = mode.cut
+                    if cut is not None:
+                        out._cut = cut
+                        out.storage = cut.storage
                 return out
             frame = caller(1)
-            if of_library(id(frame.f_globals), True):
+            code = frame.f_code
+            if code.co_filename not in users:
                 frame = user_frame(frame)
-            node = new(kind)
+                code = frame.f_code
+            node = new(Node)
             node.op = op
             node.parents = (xn,)
-            node.code = frame.f_code
+            node.code = code
             node.at = frame.f_lasti
             node.shape = data.shape
             node.dtype = data.dtype
+            if keeps_x and exposed and input.storage is not None:
+                xd = apart(xd)
             node.saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
             node.params = node.shapes = node.hooks = None
             node.order = tick()
@@ -112,9 +124,10 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
         dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx
         dy_x, dy_y, dy_out = "x" in needs_dy, "y" in needs_dy, "out" in needs_dy
+        any_x, any_y, any_out = dx_x or dy_x, dx_y or dy_y, dx_out or dy_out
         saves = bool(needs_dx or needs_dy)
         any_kind = promotion == "common"
-        compute, kind = op.evaluate, op.kind(NO_PARAMS, None)
+        compute = op.evaluate
 
         def general(input: Any, other: Any) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
@@ -125,7 +138,9 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
         def calling(otherwise: Function) -> Function:
             """The call; what it does not do itself is done `otherwise`."""
 
-            def call(input: Any, other: Any) -> Tensor:
+            def call(input: Any, other: Any, *, out: Any = None) -> Tensor:
+                if out is not None:
+                    return into(out, call, input, other)
                 if type(input) is Tensor or isinstance(input, Tensor):
                     xd, xn = input.array, input.node
                 else:
@@ -135,12 +150,14 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                 else:
                     yd, yn = other, None
                 # the general call promotes, traces, and complains
-                if type(xd) is not ndarray or (unusual.count and mode.special):
+                odd = unusual.count
+                if type(xd) is not ndarray or (odd and mode.special):
                     return otherwise(input, other)
+                dtype = xd.dtype
                 if type(yd) is ndarray:
-                    if xd.dtype is not yd.dtype or not (any_kind or xd.dtype.kind == "f"):
+                    if dtype is not yd.dtype or not (any_kind or dtype.kind == "f"):
                         return otherwise(input, other)
-                elif type(yd) is not float or xd.dtype.kind != "f":
+                elif type(yd) is not float or dtype.kind != "f":
                     return otherwise(input, other)
                 if (xn is not None and not has_dx) or (yn is not None and not has_dy):
                     return otherwise(input, other)
@@ -155,27 +172,43 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                 out._grad = out.storage = None
                 if (xn is None and yn is None) or (unusual.count and not mode.recording):
                     out.node = None
-                    if unusual.count and mode.inference:
-                        out.storage = INFERENCE
+                    if unusual.count:
+                        cut = mode.cut
+                        if cut is not None:
+                            out._cut = cut
+                            out.storage = cut.storage
                     return out
+                if (xn is None or yn is None) and unusual.inferred and is_inference(input if xn is None else other):
+                    return otherwise(input, other)
                 frame = caller(1)
-                if of_library(id(frame.f_globals), True):
+                code = frame.f_code
+                if code.co_filename not in users:
                     frame = user_frame(frame)
-                node = new(kind)
+                    code = frame.f_code
+                node = new(Node)
                 node.op = op
                 node.parents = (xn, yn)
-                node.code = frame.f_code
+                node.code = code
                 node.at = frame.f_lasti
                 node.shape = data.shape
-                node.dtype = data.dtype
-                if saves:
-                    node.saved = (
-                        xd if (dx_x and xn is not None) or (dy_x and yn is not None) else None,
-                        yd if (dx_y and xn is not None) or (dy_y and yn is not None) else None,
-                        data if (dx_out and xn is not None) or (dy_out and yn is not None) else None,
-                    )
-                else:
+                node.dtype = dtype
+                if saves and exposed:
+                    if xd is not input and input.storage is not None:
+                        xd = apart(xd)
+                    if yd is not other and other.storage is not None:
+                        yd = apart(yd)
+                if not saves:
                     node.saved = None
+                elif xn is None:
+                    if xd is input and dy_x:
+                        xd = xd.copy()  # the user's, who may write it
+                    node.saved = (xd if dy_x else None, yd if dy_y else None, data if dy_out else None)
+                elif yn is None:
+                    if type(yd) is ndarray and yd is other and dx_y:
+                        yd = yd.copy()
+                    node.saved = (xd if dx_x else None, yd if dx_y else None, data if dx_out else None)
+                else:
+                    node.saved = (xd if any_x else None, yd if any_y else None, data if any_out else None)
                 node.params = node.shapes = node.hooks = None
                 node.order = tick()
                 out.node = node
@@ -206,6 +239,7 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
                 share_view(x, out, op, params)
             return out
 
+        call.view = view  # type: ignore[attr-defined]
         return publish(call, op)
 
     return declare

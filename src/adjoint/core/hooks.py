@@ -71,12 +71,13 @@ class NodeHooks:
 
     `on_gradient` see, and may replace, the gradient of one tensor; `retained_by` is the tensor that keeps it; `before`
     see the gradients of the node's outputs, `after` those of its inputs as well; `accumulated` see a leaf that got its
-    own; `metadata` is the users' own.
+    own; `outputs` are those of several that have hooks; `metadata` is the users' own.
     """
 
-    __slots__ = ("accumulated", "after", "before", "metadata", "on_gradient", "retained_by")
+    __slots__ = ("accumulated", "after", "before", "metadata", "on_gradient", "outputs", "retained_by")
 
     def __init__(self) -> None:
+        self.outputs: dict[int, weakref.ref[Any]] = {}
         self.metadata: dict[Any, Any] = {}
         self.on_gradient: HookDict = OrderedDict()
         self.retained_by: weakref.ref[Tensor] | None = None
@@ -112,9 +113,15 @@ class Hooked:
         return attach(hooks_of(self).before, hook)
 
 
+# A backward pass counts what is to arrive at these, so that their hooks run as soon as it has.
+hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
 def hooks_of(node: Any) -> NodeHooks:
     """The node's hooks, made on first use."""
     if node.hooks is None:
         node.hooks = NodeHooks()
+        if not node.parents:
+            hooked_leaves.add(node)
     hooks: NodeHooks = node.hooks
     return hooks

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 
 class Tracer(Protocol):
-    """Receives op calls in place of NumPy while a step is compiled."""
+    """Receives op calls in place of NumPy: while a step is compiled, and within `vmap`.
+
+    `symbols` are what stands for the inputs of an op in its node; `detached` is the array of a tensor cut off from its
+    history; `replacement` is the tensor whose values a written one is to hold, or None where the write took place in a
+    level around this one.
+    """
 
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
+    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]: ...
+    def detached(self, tensor: Any) -> Any: ...
+    def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any: ...
     def constant(self, array: Any) -> Any: ...
     def adopt(self, tensor: Any) -> Any: ...
     def read_setting(self, holder: Any, key: Any) -> Any: ...
@@ -25,44 +34,61 @@ class Tracer(Protocol):
 class Level(Protocol):
     """What takes op calls before they are evaluated, where tensors carry more than values: forward mode."""
 
+    def carried(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]: ...
     def call(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
+    def write(self, x: Any, out: Any, since: int | None) -> None: ...
+    def histories(self, x: Any) -> Iterable[Any]: ...
+    def shown(self, x: Any) -> Any: ...
 
 
 class Mode(threading.local):
     """The calling thread's modes.
 
-    `duals` sees the ops on tensors that may carry tangents; `packers` are the hooks through which saved values go,
-    innermost last; `watcher` looks at each result (anomaly detection); `floor`: nodes older than this order are
-    constants here, since they belong to a level around this one. `special` is derived: an op call has more to do than
-    to evaluate, wrap and record.
+    `cut`, where the user switched recording off, says where, and is kept by the results; `duals` sees the ops on
+    tensors that may carry tangents; `packers` are the hooks through which saved values go, innermost last; `watcher`
+    looks at each result (anomaly detection); `floor`: nodes older than this order are constants here, since they belong
+    to a level around this one; `deferred`: though `recording` is off, the caller records what is done, and so the
+    levels around this one do. Derived: `special`, an op call has more to do than to evaluate, wrap and record; `odd`,
+    some mode is not the default, and the thread is counted in `unusual`.
     """
 
-    recording: bool = True
-    inference: bool = False
-    tracer: Tracer | None = None
-    duals: Level | None = None
-    packers: tuple[Any, ...] = ()
-    watcher: Any = None
-    floor: int = -1
-    special: bool = False
+    recording: bool
+    inference: bool
+    cut: Any
+    tracer: Tracer | None
+    duals: Level | None
+    packers: tuple[Any, ...]
+    watcher: Any
+    floor: int
+    deferred: bool
+    special: bool
+    odd: bool
+
+    def __init__(self) -> None:
+        self.recording = True
+        self.inference = self.deferred = self.special = self.odd = False
+        self.cut = self.tracer = self.duals = self.watcher = None
+        self.packers = ()
+        self.floor = -1
 
 
 class _Unusual:
-    """How many contexts in the process, over all threads, have left the default modes.
+    """How many threads have left the default modes.
 
     Reading one slot costs 9 ns, a thread-local attribute 45: while `count` is 0, ops need not look at `mode`.
     """
 
-    __slots__ = ("count", "lock")
+    __slots__ = ("count", "inferred", "lock")
 
     def __init__(self) -> None:
         self.count = 0
+        self.inferred = False  # some thread has been in inference mode: its tensors may be about
         self.lock = threading.Lock()
 
 
 SPECIAL = frozenset({"tracer", "duals", "packers", "watcher"})
 # What a thread that works on behalf of another takes over from it.
-CARRIED = ("recording", "inference", "tracer", "duals", "packers", "watcher", "floor")
+CARRIED = ("recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred")
 mode = Mode()
 unusual = _Unusual()
 
@@ -77,30 +103,48 @@ class Scope:
         self.before: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
-        self.before.append({name: getattr(mode, name) for name in self.after})
-        with unusual.lock:
-            unusual.count += 1
-        self._set(self.after)
+        held = mode.__dict__  # this thread's
+        before = {name: held[name] for name in self.after}
+        try:
+            self.before.append(before)
+            _switch(held, self.after)
+        except BaseException:  # Ctrl-C, for which the block does not count as entered
+            _switch(held, before)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._set(self.before.pop())
-        with unusual.lock:
-            unusual.count -= 1
+        _switch(mode.__dict__, self.before.pop())
 
-    @staticmethod
-    def _set(modes: dict[str, Any]) -> None:
-        for name, value in modes.items():
-            setattr(mode, name, value)
-        if not SPECIAL.isdisjoint(modes):
-            mode.special = any(getattr(mode, name) for name in SPECIAL)
+
+def set_modes(**modes: Any) -> None:
+    """Set modes of this thread until they are set again, or until the block around ends."""
+    _switch(mode.__dict__, modes)
+
+
+def _switch(held: dict[str, Any], modes: dict[str, Any]) -> None:
+    held.update(modes)
+    if held["inference"]:
+        unusual.inferred = True
+    if not SPECIAL.isdisjoint(modes):
+        held["special"] = any(held[name] for name in SPECIAL)
+    odd = not held["recording"] or held["inference"] or held["special"] or held["floor"] >= 0
+    if odd is not held["odd"]:
+        with unusual.lock:
+            unusual.count += 1 if odd else -1
+            held["odd"] = odd  # nothing is called in between: Ctrl-C comes before both or after
 
 
 def concrete() -> Scope:
     """A block in which ops compute at once although a step is being traced: for state that is made on first use."""
     return Scope(tracer=None)
+
+
+def unrecorded() -> Scope:
+    """A block whose ops the caller records itself, as one node."""
+    return Scope(recording=False, deferred=mode.recording or mode.deferred)
 
 
 def setting(holder: Any, key: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from itertools import count
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,14 @@ class Packed:
         """The tensor that was saved."""
         raise NotImplementedError
 
+    def arrays(self) -> Iterable[Any]:
+        """The arrays in which the value is kept, which nobody may have written when it is used."""
+        return ()
+
+    def apart(self, memory: Any) -> Packed:
+        """The same kept apart from `memory`, which is about to be written."""
+        return self
+
 
 class Saved(tuple[Any, ...]):
     """Saved values some of which are `Packed`."""
@@ -60,7 +69,10 @@ class Node(Hooked):
     `parents[i]` made input i, or is None where no gradient is wanted; a parent is always older, by `order`. `saved`
     holds bare arrays: the inputs in order, then the output, None where no rule needs one. A bare array cannot form a
     reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second derivative. `code`
-    and `at` are the place in the user's program. A node is of a subclass that is named as PyTorch names it.
+    and `at` are the place in the user's program.
+
+    People see a node in a subclass that is named as PyTorch names it (`shown`). It is not made as one: the walk's and
+    the ops' code runs faster on objects of one class.
     """
 
     __slots__ = (
@@ -78,6 +90,10 @@ class Node(Hooked):
     code: CodeType
     at: int
 
+    def name(self) -> str:
+        """The node's name, PyTorch's for the same op: `MulBackward0`."""
+        return type(shown(self)).__name__
+
     @property
     def site(self) -> Site:
         """The user's line that made this node."""
@@ -87,27 +103,6 @@ class Node(Hooked):
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """For each input, the node which made it and which of its outputs it was; `(None, 0)` where none is wanted."""
         return tuple(map(edge, self.parents))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_saved_"):
-            return self._saved(name.removeprefix("_saved_"))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _saved(self, name: str) -> Any:
-        if self.saved is RELEASED:
-            raise RuntimeError(
-                f"{self.name()}: its saved values were freed by backward(); Trying to backward through the graph a "
-                "second time (or directly access saved tensors after they have already been freed) needs "
-                "retain_graph=True"
-            )
-        names = {"self": 0, "other": 1, "mat2": 1, "result": len(self.op.inputs), "out": len(self.op.inputs)}
-        names |= {given: i for i, given in enumerate(self.op.inputs)}
-        if self.params and name in self.params:
-            return self.params[name]
-        if name not in names or self.saved is None:
-            raise AttributeError(f"{self.name()} saves nothing called {name!r}")
-        place = names[name]
-        return restored(self.saved[place], (*self.parents, self)[place])
 
 
 _kinds: dict[str, type[Node]] = {}
@@ -119,6 +114,13 @@ def kind_of_node(name: str) -> type[Node]:
     if kind is None:
         kind = _kinds[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
     return kind
+
+
+def shown(node: Any) -> Any:
+    """`node`, in the class that bears its name."""
+    if type(node) is Node:
+        node.__class__ = node.op.kind(node)
+    return node
 
 
 def restored(value: Any, maker: Any) -> Any:
@@ -163,7 +165,7 @@ class Leaf(Hooked):
     order: int
     hooks: NodeHooks | None
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Any) -> None:
         self.reference = weakref.ref(tensor)
         self.shape = tensor.array.shape
         self.dtype = tensor.array.dtype
@@ -210,4 +212,4 @@ class Output:
 
 def edge(parent: Any) -> tuple[Any, int]:
     """A parent as PyTorch shows it: the node, and the number of its output."""
-    return (parent.owner, parent.number) if type(parent) is Output else (parent, 0)
+    return (shown(parent.owner), parent.number) if type(parent) is Output else (shown(parent), 0)

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import DTYPES, default, promote
+from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, Saved, kind_of_node, restored, tick
 from adjoint.core.parameters import parameters_of
 from adjoint.core.site import user_frame
 from adjoint.core.spec import Spec, broadcast_shapes, describe
-from adjoint.core.storage import InferenceStorage
+from adjoint.core.storage import InferenceLeaf, is_inference
 from adjoint.core.tensor import Tensor, wrap
 
 Rule = Callable[..., Any]
 ndarray = np.ndarray
 new = object.__new__
 caller = sys._getframe
-INFERENCE = InferenceStorage()
 NO_PARAMS: dict[str, Any] = {}
 
 # Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for
@@ -40,8 +40,8 @@ class Op:
 
     __slots__ = (
         "blocks", "combine", "composite", "effect", "evaluate", "family", "identity", "index", "inputs", "kept_shapes",
-        "kind", "linear", "name", "needs", "params", "part", "plain", "positions", "promotion", "public", "rules", "scalar",
-        "spec", "variadic",
+        "kind", "leading", "linear", "name", "needs", "params", "part", "plain", "positions", "promotion", "public",
+        "rules", "scalar", "spec", "variadic",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +59,7 @@ class Op:
         composite: Callable[..., Any] | None = None,
         effect: bool = False,
         linear: bool = False,
+        leading: bool = False,
         part: Callable[..., Any] | None = None,
         blocks: Callable[[Any], tuple[Any, ...]] | None = None,
         node: str | Callable[..., str] | None = None,
@@ -74,6 +75,7 @@ class Op:
         self.composite = composite
         self.effect = effect
         self.linear = linear
+        self.leading = leading
         self.part = part
         self.blocks = blocks
         self.plain = blocks is None and not self.variadic
@@ -109,11 +111,11 @@ class Op:
 
 
 def _kind(name: str, node: str | Callable[..., str] | None) -> Callable[..., type[Node]]:
-    """From the parameters of an application, and its first input, to the class of its node."""
+    """From a node of the op to the class that bears its name."""
     if callable(node):
-        return lambda params, x: kind_of_node(node(params, x))
+        return lambda made: kind_of_node(node(made))
     kind = kind_of_node(node or "".join(part.capitalize() for part in name.split("_")) + "Backward0")
-    return lambda params, x: kind
+    return lambda made: kind
 
 
 def _needs(rule: Rule | None) -> tuple[str, ...]:
@@ -126,21 +128,22 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     if special and mode.duals is not None:
         pushed = mode.duals.call(op, inputs, params)
         if pushed is not None:
-            return pushed  # type: ignore[no-any-return]
+            return pushed
     tracer = mode.tracer if special else None
     if tracer is not None:
         if op.composite is not None:
             composed: Tensor = op.composite(*inputs, **params)
             return composed
         data = tracer.emit(op, inputs, params)
-        arrays = tuple(x.array if isinstance(x, Tensor) else x for x in inputs)
+        arrays = tracer.symbols(inputs)
     else:
         arrays = tuple(x.array if isinstance(x, Tensor) else x for x in inputs)
         operands = arrays if op.promotion is None else _promoted(op, arrays)
         data = evaluate(op, operands, params)
     out = wrap(data)
-    if unusual.count and mode.inference:
-        out.storage = INFERENCE
+    if unusual.count and tracer is None and mode.cut is not None:
+        out._cut = mode.cut
+        out.storage = mode.cut.storage
     if mode.recording:
         _record(op, inputs, arrays, params, out)
     if special and mode.watcher is not None:
@@ -201,6 +204,9 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
         nodes = tuple(None if n is None or n.order < mode.floor else n for n in nodes)
     if not any(nodes):
         return
+    mixed = unusual.inferred and not all(nodes) and any(is_inference(x) for x in inputs)
+    if mixed:
+        nodes = tuple(x.storage.leaf if n is None and _is_leaf(x) else n for x, n in zip(inputs, nodes, strict=True))
     data = out.array
     if data.dtype.kind not in "fc":
         return
@@ -209,8 +215,10 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     )
     last = len(op.rules) - 1
     wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
+    if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
+        raise RuntimeError(NOT_SAVED)
     frame = user_frame(caller(1))
-    node = new(op.kind(params, arrays[0]))
+    node = new(Node)
     node.op = op
     node.parents = parents
     node.params = params
@@ -221,10 +229,21 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     node.shapes = tuple(np.shape(a) if a is not None else () for a in arrays) if op.kept_shapes else None
     node.hooks = None
     node.order = tick()
-    node.saved = _kept(op, arrays, data, wanted)
+    node.saved = _kept(op, inputs, arrays, data, wanted)
     if node.saved is not None and unusual.count and mode.packers:
         node.saved = _packed(node, inputs)
     out.node = node
+
+
+NOT_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `no_grad()` instead of `inference_mode()`."
+)
+
+
+def _is_leaf(x: Any) -> bool:
+    return isinstance(x, Tensor) and type(x.storage) is InferenceLeaf
 
 
 def bare_node(
@@ -242,7 +261,7 @@ def bare_node(
     if not any(parents):
         return None
     frame = user_frame(caller(1))
-    node = new(op.kind(params, Spec(shapes[0], like.dtype)))
+    node = new(Node)
     node.op, node.parents, node.params, node.shapes = op, parents, params, shapes
     node.shape, node.dtype = like.shape if shape is None else shape, like.dtype
     node.code, node.at = frame.f_code, frame.f_lasti
@@ -251,12 +270,18 @@ def bare_node(
     return node
 
 
-def _kept(op: Op, arrays: tuple[Any, ...], data: Any, wanted: set[str]) -> tuple[Any, ...] | None:
+def _kept(
+    op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any, wanted: set[str]
+) -> tuple[Any, ...] | None:
     last = len(op.inputs) - 1
     if wanted.isdisjoint(op.inputs) and "out" not in wanted:
         return None
-    kept = tuple(a if op.inputs[min(i, last)] in wanted else None for i, a in enumerate(arrays))
-    return (*kept, data if "out" in wanted else None)
+    kept = tuple(
+        None if op.inputs[min(i, last)] not in wanted else a.copy() if a is x and type(a) is ndarray else a
+        for i, (x, a) in enumerate(zip(inputs, arrays, strict=True))
+    )  # an ndarray among the inputs is the user's
+    kept = (*kept, data if "out" in wanted else None)
+    return tuple(map(apart, kept)) if exposed else kept
 
 
 def _packed(node: Node, inputs: tuple[Any, ...]) -> Saved:
@@ -286,5 +311,8 @@ class Undifferentiable(Node):
         self.code, self.at = frame.f_code, frame.f_lasti
 
     def refuse(self) -> None:
-        """Raise RuntimeError: the gradient that is asked for does not exist."""
-        raise RuntimeError(f"no gradient rule for {self.op.name}, used at {self.site}")
+        """Raise NotImplementedError, which is a RuntimeError: the gradient that is asked for does not exist."""
+        name = self.op.name
+        raise NotImplementedError(
+            f"the derivative for {name} is not implemented: no gradient rule for {name}, used at {self.site}"
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.dtype import DTYPES, bool_, complex64, complex128, default, float64, int64
+from adjoint.core.mode import mode, unusual
 
 if TYPE_CHECKING:
     from adjoint.core.tensor import Tensor
@@ -47,6 +48,10 @@ def _properties(tensor: Tensor, array: Any) -> list[str]:
         parts.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         parts.append("requires_grad=True")
+    if unusual.count and mode.duals is not None:
+        tangent = mode.duals.shown(tensor)
+        if tangent is not None:
+            parts.append(f"tangent={format_tensor(tangent)}")
     return parts
 
 

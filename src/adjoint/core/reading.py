@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.exposure import hand_out
 from adjoint.core.mode import mode, unusual
 
 ndarray = np.ndarray
@@ -23,17 +24,21 @@ class Readable:
         if unusual.count and mode.tracer is not None:
             mode.tracer.adopt(self)
         if type(self.array) is not ndarray:
-            self.array.refuse(reader)
+            return self.array.refuse(reader)
         return self.array
 
     def numpy(self, *, force: bool = False) -> Any:
         """The elements as an ndarray that shares this tensor's memory.
 
-        Raises RuntimeError for a tensor that requires grad, unless `force`.
+        Raises RuntimeError for a tensor that requires grad, unless `force`, or where nothing is recorded.
         """
-        if self.node is not None and not force:
+        if self.node is not None and mode.recording and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        return self.numpy_view("numpy()")
+        array = self.numpy_view("numpy()")
+        if array is not self.array:
+            return array
+        del array  # hand_out counts who refers to it
+        return hand_out(self)  # type: ignore[arg-type]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.numpy(), dtype=dtype, copy=copy)

@@ -1,4 +1,4 @@
-"""An array of any strides over the memory of another: what NumPy's own views cannot say, overlapping ones among them."""
+"""An array of any strides over the memory of another: what NumPy's own views cannot say, overlapping ones too."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Region:
 
     __slots__ = ("__array_interface__", "base")
 
-    def __init__(self, base: Any, address: int, shape: Sizes, strides: Sizes) -> None:
+    def __init__(self, base: Any, kind: str, address: int, shape: Sizes, strides: Sizes) -> None:
         self.base = base
         self.__array_interface__ = {
-            "version": 3, "typestr": base.dtype.str, "shape": shape, "strides": strides,
+            "version": 3, "typestr": kind, "shape": shape, "strides": strides,
             "data": (address, not base.flags.writeable),
         }  # fmt: skip
 
@@ -25,11 +25,13 @@ class Region:
 def owner(array: Any) -> Any:
     """The array whose memory `array` is, or is a view of."""
     while True:
-        base = getattr(array, "base", None)
+        base: Any = getattr(array, "base", None)
         if type(base) is np.ndarray:
             array = base
         elif type(base) is Region:
             array = base.base
+        elif type(base) is memoryview and isinstance(base.obj, np.ndarray):
+            array = base.obj
         else:
             return array
 
@@ -52,13 +54,12 @@ def steps(array: Any) -> Sizes:
 
 
 def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
-    """A view of `shape` over the memory that `array` lies in; `strides` and `start`, from its first, are in elements."""
-    memory = owner(array)
-    size = memory.dtype.itemsize
-    at = address(memory) + start * size
+    """A view of the memory in which `array` lies; `strides`, and `start` from that memory's first, in elements."""
     if 0 in shape:
-        return memory.reshape(-1)[:0].reshape(shape)
-    return np.asarray(Region(memory, at, shape, tuple(s * size for s in strides)))
+        return array.reshape(-1)[:0].reshape(shape)
+    memory, kind = owner(array), array.dtype
+    at = address(memory) + start * kind.itemsize
+    return np.asarray(Region(memory, kind.str, at, shape, tuple(s * kind.itemsize for s in strides)))
 
 
 def reach(shape: Sizes, strides: Sizes, start: int) -> int:

@@ -22,19 +22,20 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-_of_library: dict[int, bool] = {}  # by the id of a module's globals
-of_library = _of_library.get
+users: set[str] = set()  # the files outside the library that were met so far
 
 
 def user_frame(frame: FrameType) -> FrameType:
     """`frame`, or the innermost one below it that runs code outside the library; the outermost if all is library."""
-    while True:
-        verdict = _of_library.get(id(frame.f_globals))
-        if verdict is None:
-            verdict = _of_library[id(frame.f_globals)] = frame.f_code.co_filename.startswith(PACKAGE)
-        if not verdict or frame.f_back is None:
-            return frame
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if file in users:
+            break
+        if not file.startswith(PACKAGE):
+            users.add(file)
+            break
         frame = frame.f_back
+    return frame
 
 
 def user_site() -> Site:

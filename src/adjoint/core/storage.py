@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adjoint.core.mode import mode
+from adjoint.core.node import Leaf
 from adjoint.core.site import Site
 from adjoint.core.writes import writes
 
@@ -32,7 +33,7 @@ class Storage:
         self.aliases = [r for r in self.aliases if r() is not None]
         return [t for r in self.aliases if (t := r()) is not None]
 
-    def add(self, tensor: Tensor) -> None:
+    def add(self, tensor: Any) -> None:
         """Count `tensor` among those that see this memory."""
         self.aliases.append(weakref.ref(tensor))
         if len(self.aliases) > self.prune_at:  # a parameter gets a new view each step, and drops it
@@ -47,6 +48,7 @@ class Made(Enum):
     AS_ONE_OF_MANY = 2
     BY_FUNCTION = 3
     IN_INFERENCE = 4
+    OVERTAKEN = 5  # in inference mode, and its base was written outside of it since
 
 
 class Step(NamedTuple):
@@ -62,36 +64,72 @@ class View:
     """What a tensor that sees the memory of another has in place of a `Storage`.
 
     `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here; a detached twin, which
-    shares memory but takes no part in the history of the base, has no base.
+    shares memory but takes no part in the history of the base, has no base. `path` holds the steps; in place of its
+    first one may stand a path that is longer than a view of a view of a view … should copy.
     """
 
-    __slots__ = ("base", "made", "steps", "storage")
+    __slots__ = ("base", "made", "path", "storage")
 
     def __init__(
-        self, storage: Storage, base: Tensor | None, steps: tuple[Step, ...], made: Made = Made.NORMALLY
+        self, storage: Storage, base: Tensor | None, path: tuple[Any, ...], made: Made = Made.NORMALLY
     ) -> None:
         self.storage = storage
         self.base = base
-        self.steps = steps
+        self.path = path
         self.made = made
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps, first to last."""
+        if not self.path or type(self.path[0]) is Step:
+            return self.path
+        parts, path = [], self.path
+        while type(path[0]) is not Step:
+            parts.append(path[1:])
+            path = path[0]
+        return (*path, *(step for part in reversed(parts) for step in part))
+
+
+LONG = 256
 
 
 class InferenceStorage(Storage):
-    """The storage of a tensor made in inference mode: nobody counts its writes."""
+    """The storage of the tensors made in inference mode, one for all: nobody counts their writes."""
 
     __slots__ = ()
 
 
-def storage_of(tensor: Tensor) -> Storage:
+class InferenceLeaf(InferenceStorage):
+    """That of one which requires grad. Its tensor has no node: ops among inference tensors are never recorded.
+
+    `leaf` takes its place where such a tensor meets those that are.
+    """
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Leaf) -> None:
+        super().__init__()
+        self.leaf = leaf
+
+
+INFERENCE = InferenceStorage()
+
+
+def is_inference(x: Any) -> bool:
+    """True for a tensor made in inference mode; anything may be asked about."""
+    return isinstance(getattr(x, "storage", None), InferenceStorage)
+
+
+def storage_of(tensor: Any) -> Storage:
     """The tensor's storage, made on first use."""
     held = tensor.storage
     if held is None:
         held = tensor.storage = Storage()
         held.aliases.append(weakref.ref(tensor))
-    return held.storage if type(held) is View else held  # type: ignore[no-any-return]
+    return held.storage if type(held) is View else held
 
 
-def view_of(tensor: Tensor) -> View | None:
+def view_of(tensor: Any) -> View | None:
     """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
     held = tensor.storage
     if type(held) is not View or held.base is None:
@@ -101,11 +139,11 @@ def view_of(tensor: Tensor) -> View | None:
     return held if storage is held.storage else None  # the base may have been given other memory
 
 
-def share(source: Tensor, alias: Tensor) -> None:
+def share(source: Any, alias: Any) -> None:
     """Record that `alias` sees the memory of `source`, without sharing its history."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
-        alias.storage = storage
+        alias.storage = INFERENCE
         return
     alias.storage = View(storage, None, ())
     storage.add(alias)
@@ -115,20 +153,22 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
     """Record that `alias` is `op(source, **params)` in the same memory."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
-        alias.storage = storage
+        alias.storage = INFERENCE
         return
     step = Step(op, params, source.array.shape, alias.array.shape)
     if made is Made.NORMALLY and not mode.recording:
         made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
+        if mode.inference and source.node is not None:
+            alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
     around = view_of(source)
     base: Tensor | None
     if around is not None:
-        base, steps = around.base, (*around.steps, step)
+        base, path = around.base, (*around.path, step) if len(around.path) < LONG else (around.path, step)
         if made is Made.NORMALLY:
             made = around.made
     else:
-        base, steps = source, (step,)
-    alias.storage = View(storage, base, steps, made)
+        base, path = source, (step,)
+    alias.storage = View(storage, base, path, made)
     storage.add(alias)
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from adjoint.core.cut import Cut, cut_here
 from adjoint.core.device import CPU, device
-from adjoint.core.dtype import DTYPES, dtype, is_floating
-from adjoint.core.hooks import hooks_of
-from adjoint.core.mode import mode, touch_gradient, unusual
-from adjoint.core.node import Leaf, Node, Output, edge
+from adjoint.core.dtype import DTYPES, dtype
+from adjoint.core.exposure import take_over
+from adjoint.core.history import Historied
+from adjoint.core.mode import mode, unusual
+from adjoint.core.node import Leaf, Node, Output
 from adjoint.core.printing import format_tensor
-from adjoint.core.reading import Readable
 from adjoint.core.size import Size
-from adjoint.core.storage import InferenceStorage, share, storage_of, view_of
+from adjoint.core.storage import INFERENCE, share
 from adjoint.core.wrap import as_array
 
 ndarray = np.ndarray
@@ -24,7 +24,7 @@ new = object.__new__
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Tensor(Readable):
+class Tensor(Historied):
     """A multi-dimensional array of one dtype that remembers how it was computed.
 
     `Tensor(data)` wraps an array (its memory is shared) or converts nested lists of numbers; people use
@@ -33,15 +33,23 @@ class Tensor(Readable):
 
     # `array` is an ndarray, or a symbolic value while a step is traced. `node` is None when no gradient is wanted.
     # `__dict__` costs nothing until somebody sets an attribute of their own. `_tangents` is left unset, but for tensors
-    # that carry tangents of forward mode.
-    __slots__ = ("__dict__", "__weakref__", "_grad", "_tangents", "array", "node", "storage")
+    # that carry tangents of forward mode, `_cut`, but for those whose history was cut off, and
+    # `_leaf`, but for those that no longer ask for the gradient they asked for.
+    __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "storage")
     _tangents: Any
+    _cut: Cut
+    _leaf: Any
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self.array: Any = as_array(data)
         self.node: Any = None
         self._grad: Tensor | None = None
         self.storage: Any = None
+        if isinstance(data, Tensor):
+            if data.array is self.array:
+                share(data, self)
+        else:
+            take_over(self, data)
         if requires_grad:
             self.requires_grad_()
 
@@ -65,156 +73,9 @@ class Tensor(Readable):
         """The CPU."""
         return CPU
 
-    @property
-    def requires_grad(self) -> bool:
-        """True if a gradient with respect to this tensor, or to something it was made from, is wanted."""
-        return self.node is not None
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.requires_grad_(value)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Ask for this leaf's gradient, or no longer.
-
-        Raises RuntimeError for elements that are not floating, and when switching a non-leaf off.
-        """
-        if requires_grad and self.node is None:
-            if not is_floating(self.array):
-                raise RuntimeError(
-                    f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
-                )
-            self.node = Leaf(self)
-        elif not requires_grad and self.node is not None:
-            if not self.is_leaf:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
-                    "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-                )
-            self.node = None
-        return self
-
-    @property
-    def is_leaf(self) -> bool:
-        """True if no recorded op made this tensor."""
-        return self.node is None or type(self.node) is Leaf
-
-    @property
-    def grad_fn(self) -> Any:
-        """The node that made this tensor; None for a leaf."""
-        return None if self.is_leaf else edge(self.node)[0]
-
-    @property
-    def output_nr(self) -> int:
-        """Which output of `grad_fn` this is."""
-        return edge(self.node)[1]
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The gradient that `backward()` accumulated; None before. Only leaves and `retain_grad()` tensors have one."""
-        touch_gradient(self, "read")
-        if self._grad is None and not self.is_leaf and not self.retains_grad:
-            warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
-                "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for "
-                "a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return self._grad
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        if value is not None:
-            if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
-            if value is self:
-                raise RuntimeError("can't assign a Tensor as its own grad")
-            if value.array.shape != self.array.shape:
-                raise RuntimeError(
-                    f"assigned grad has data of a different size: attempting to assign a gradient of size "
-                    f"{list(value.shape)} to a tensor of size {list(self.shape)}"
-                )
-            if value.array.dtype != self.array.dtype:
-                raise RuntimeError(f"assigned grad has data of a different type: {value.dtype} for {self.dtype}")
-        touch_gradient(self, "write")
-        self._grad = value
-
-    @grad.deleter
-    def grad(self) -> None:
-        touch_gradient(self, "write")
-        self._grad = None
-
-    def retain_grad(self) -> None:
-        """Keep `.grad` of this non-leaf too. Does nothing to a leaf; raises RuntimeError without requires_grad."""
-        if self.node is None:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if type(self.node) is not Leaf:
-            import weakref
-
-            hooks_of(self.node).retained_by = weakref.ref(self)
-
-    @property
-    def retains_grad(self) -> bool:
-        """True for a non-leaf on which `retain_grad()` was called."""
-        hooks = None if self.is_leaf else self.node.hooks
-        return hooks is not None and hooks.retained_by is not None
-
-    @property
-    def data(self) -> Tensor:
-        """The same memory without history; assigning replaces the memory and keeps the history."""
-        return detach(self)
-
-    @data.setter
-    def data(self, value: Tensor) -> None:
-        if unusual.count and mode.tracer is not None:
-            mode.tracer.adopt(self)
-            mode.tracer.adopt(value)
-        if self.node is not None and not is_floating(value.array):
-            raise RuntimeError(
-                f"data set to a tensor that requires gradients must be floating point or complex dtype, not {value.dtype}"
-            )
-        version = 0 if self.storage is None else self._version
-        self.array = value.array
-        self.storage = None
-        storage_of(self).version = version
-        if type(self.node) is Leaf:
-            self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
-        if value.storage is not None or not value.is_leaf:
-            share(value, self)
-
     def detach(self) -> Tensor:
         """The same memory, without history."""
         return detach(self)
-
-    def detach_(self) -> Self:
-        """Forget how this tensor was made; it becomes a leaf that wants no gradient. Raises RuntimeError for a view."""
-        if view_of(self) is not None:
-            raise RuntimeError(
-                "Can't detach views in-place: their base is not detached with them. Use detach() instead."
-            )
-        self.node = None
-        return self
-
-    @property
-    def _version(self) -> int:
-        if isinstance(self.storage, InferenceStorage):
-            raise RuntimeError("Inference tensors do not track version counter.")
-        return 0 if self.storage is None else storage_of(self).version
-
-    @property
-    def _base(self) -> Tensor | None:
-        """The tensor whose memory this one is a view of; None for one that owns its memory."""
-        view = view_of(self)
-        return None if view is None else view.base
-
-    def _is_view(self) -> bool:
-        """True for a view of another tensor."""
-        return view_of(self) is not None
-
-    def is_inference(self) -> bool:
-        """True for a tensor made in inference mode."""
-        return isinstance(self.storage, InferenceStorage)
 
     def dim(self) -> int:
         """Number of dimensions."""
@@ -329,16 +190,22 @@ def tangents_of(x: Any) -> Any:
 
 def constant(array: Any) -> Tensor:
     """A tensor whose values are fixed by the program text; while tracing, a constant of the graph."""
-    tracer = mode.tracer if unusual.count else None
-    return wrap(array if tracer is None else tracer.constant(array))
+    if not unusual.count:
+        return wrap(array)
+    if mode.tracer is not None:
+        return wrap(mode.tracer.constant(array))
+    out = wrap(array)
+    if mode.inference:
+        out._cut, out.storage = mode.cut, INFERENCE
+    return out
 
 
 def detach(x: Tensor) -> Tensor:
     """The memory of `x` without its history."""
-    if unusual.count and mode.tracer is not None:
-        mode.tracer.adopt(x)
-    out = wrap(x.array)
+    out = wrap(x.array if not unusual.count or mode.tracer is None else mode.tracer.detached(x))
     share(x, out)
+    if x.node is not None:
+        out._cut = cut_here("detach()")
     return out
 
 

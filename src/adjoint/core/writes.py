@@ -7,26 +7,54 @@ what a node kept was written after the node was made.
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.node import tick
+from adjoint.core.region import owner
 from adjoint.core.site import Site
 
-ndarray = np.ndarray
+__all__ = ["Write", "Writes", "check_unwritten", "owner", "writes"]
+
+
+class Seal:
+    """What lay in an array when NumPy code got access to it, which might write it and tell nobody."""
+
+    __slots__ = ("array", "order", "site", "sum")
+
+    def __init__(self, array: Any, site: Site) -> None:
+        self.array = array
+        self.order = tick()
+        self.site = site
+        self.sum = _checksum(array)
+
+    def broken(self) -> bool:
+        """True if the array has changed since."""
+        return _checksum(self.array) != self.sum
+
+
+def _checksum(array: Any) -> int:
+    bytes_of: Any = np.ascontiguousarray(array)
+    return zlib.crc32(bytes_of)
 
 
 class Write:
-    """The last write into some memory: after which nodes, and from where."""
+    """The last write into some memory: after which nodes, and from where; `outside`: by NumPy code, which got it there.
 
-    __slots__ = ("memory", "order", "site")
+    `seals`: of the arrays by which NumPy code might write it now.
+    """
+
+    __slots__ = ("memory", "order", "outside", "seals", "site")
 
     def __init__(self, memory: weakref.ref[Any]) -> None:
         self.memory = memory
         self.order = -1
         self.site: Site | None = None
+        self.outside = False
+        self.seals: tuple[Seal, ...] = ()
 
 
 class Writes:
@@ -58,30 +86,49 @@ class Writes:
         for write in entries:
             write.order = order
             write.site = site
+            write.outside = False
+
+    def seal(self, array: Any, site: Site) -> Seal:
+        """Note what lies in `array`, to which NumPy code gets access at `site`."""
+        seal = Seal(array, site)
+        write = self.of(array)
+        write.seals = (*write.seals, seal)
+        self.last = max(self.last, seal.order)
+        return seal
+
+    def unseal(self, seal: Seal) -> None:
+        """Note whether NumPy code, which has no longer access, has written."""
+        write = self.of(seal.array)
+        write.seals = tuple(s for s in write.seals if s is not seal)
+        if seal.order > write.order and seal.broken():
+            write.order, write.site, write.outside = seal.order, seal.site, True
 
     def since(self, array: Any, order: int) -> Write | None:
         """The last write into the memory of `array`, if it came after `order`."""
         write = self.by_memory.get(id(owner(array)))
-        return write if write is not None and write.order > order else None
+        if write is None:
+            return None
+        for seal in write.seals:
+            if seal.order > max(order, write.order) and seal.broken():
+                write.order, write.site, write.outside = seal.order, seal.site, True
+        return write if write.order > order else None
 
 
 writes = Writes()
 
 
-def owner(array: Any) -> Any:
-    """The array whose memory `array` is, or is a view of."""
-    while type(getattr(array, "base", None)) is ndarray:
-        array = array.base
-    return array
-
-
 def check_unwritten(array: Any, node: Any) -> None:
     """Raise RuntimeError, naming both lines, if `array`, which `node` keeps, was written in place since."""
     write = writes.since(array, node.order)
-    if write is not None:
-        at = f"It was written at {write.site}" if write.site is not None else "backward() accumulated a gradient in it"
-        raise RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor "
-            f"of shape {list(array.shape)} which {node.name()} saved at {node.site}. {at}; clone() it first, or use "
-            "the op without the trailing underscore."
-        )
+    if write is None:
+        return
+    if write.outside:
+        how = f"It was written through NumPy, by the array that got its memory at {write.site}; copy() that array"
+    elif write.site is None:
+        how = "backward() accumulated a gradient in it; clone() it first"
+    else:
+        how = f"It was written at {write.site}; clone() it first, or use the op without the trailing underscore"
+    raise RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor "
+        f"of shape {list(array.shape)} which {node.name()} saved at {node.site}. {how}."
+    )

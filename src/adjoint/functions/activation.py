@@ -115,7 +115,7 @@ def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
 def _softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
-    e = np.exp(x - x.max(axis, keepdims=True))
+    e = np.exp(np.subtract(x, x.max(axis, keepdims=True), order="C"))
     e /= e.sum(axis, keepdims=True)
     return e
 
@@ -133,7 +133,7 @@ def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
 def _log_softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
-    shifted = x - x.max(axis, keepdims=True)
+    shifted = np.subtract(x, x.max(axis, keepdims=True), order="C")
     shifted -= np.log(np.exp(shifted).sum(axis, keepdims=True))
     return shifted
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from adjoint.core import dtype as dtypes
 from adjoint.core.device import device
 from adjoint.core.dtype import numpy_dtype
-from adjoint.core.tensor import Tensor, constant, method
+from adjoint.core.tensor import Tensor, method
 from adjoint.functions import creation
-from adjoint.functions.shape import expand
+from adjoint.functions.shape import contiguous, expand
 from adjoint.ops import selection
 from adjoint.ops.inplace import content_of, write
 
@@ -20,8 +18,9 @@ __all__: list[str] = []
 
 @method
 def to(
-    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False
-) -> Tensor:
+    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """The tensor in another dtype; itself if it has it already. Devices other than the CPU raise RuntimeError."""
     for given in args:
         if isinstance(given, Tensor):
@@ -33,8 +32,10 @@ def to(
     if device is not None:
         _Device(device)
     if dtype is None or numpy_dtype(dtype) == self.array.dtype:
-        return selection.copy(self) if copy else self
-    return selection.cast(self, dtype=numpy_dtype(dtype))
+        out = selection.copy(self) if copy else self
+    else:
+        out = selection.cast(self, dtype=numpy_dtype(dtype))
+    return out if memory_format is None else contiguous(out, memory_format)
 
 
 _Device = device
@@ -74,7 +75,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     out = src if src.array.dtype == self.array.dtype else selection.cast(src, dtype=self.array.dtype)
     if out.array.shape != self.array.shape:
         out = expand(out, self.array.shape)
-    return write(self, content_of(out), "copy_")
+    return write(self, content_of(out, self), "copy_")
 
 
 @method
@@ -92,24 +93,36 @@ def zero_(self: Tensor) -> Tensor:
 
 
 @method
-def new_zeros(self: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_zeros(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Zeros of this dtype."""
-    return creation.zeros(*size, dtype=dtype or self.dtype, requires_grad=requires_grad)
+    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
 @method
-def new_ones(self: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_ones(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Ones of this dtype."""
-    return creation.ones(*size, dtype=dtype or self.dtype, requires_grad=requires_grad)
+    return creation.ones(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
 @method
-def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+def new_full(
+    self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """One value, of this dtype."""
-    return creation.full(size, fill_value, dtype=dtype or self.dtype)
+    return creation.full(size, fill_value, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
 @method
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A copy of `data` in this dtype."""
-    return constant(np.array(data, numpy_dtype(dtype or self.dtype)))
+    return creation.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)

@@ -9,8 +9,9 @@ import numpy as np
 
 from adjoint.core.device import device as Device
 from adjoint.core.dtype import default, numpy_dtype, promote
+from adjoint.core.exposure import take_over
 from adjoint.core.mode import mode, unusual
-from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
 from adjoint.functions.dims import sizes
 from adjoint.ops import creation as ops
@@ -28,7 +29,9 @@ def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
     return out.requires_grad_() if requires_grad else out
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new leaf with a copy of `data`: numbers, nested lists, arrays.
 
     Python floats become the default dtype, integers int64; arrays keep theirs. Raises ValueError for ragged lists.
@@ -44,7 +47,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
         return data if kind == data.array.dtype else selection.cast(data, dtype=kind)
-    return constant(as_array(data, dtype))
+    out = constant(as_array(data, dtype))
+    take_over(out, data)
+    return out
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -64,10 +69,15 @@ def from_numpy(ndarray: Any, /) -> Tensor:
         raise ValueError("At least one stride in the given numpy array is negative; pass array.copy()")
     if not ndarray.dtype.isnative:
         raise ValueError("given numpy array has byte order different from the native byte order; use astype() first")
-    return constant(as_array(ndarray))
+    out = constant(as_array(ndarray))
+    take_over(out, ndarray)
+    return out
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """`size` filled with one value, whose Python type gives the dtype unless named."""
     shape = sizes((size,) if isinstance(size, int) else tuple(size))
     if isinstance(fill_value, (Tensor, np.generic)):
@@ -84,59 +94,81 @@ def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         return made
     try:
         plain = value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0)
-        return wrap(np.zeros(shape, kind) if plain else np.full(shape, value, kind))
+        return constant(np.zeros(shape, kind) if plain else np.full(shape, value, kind))
     except MemoryError as error:
         needed = math.prod(shape) * kind.itemsize
         raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def _size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
+    """The shape, given one by one, as a sequence, or as `size=`."""
+    shape = named.pop("size", None)
+    if named:
+        raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+    return sizes(given if shape is None else (shape,))
+
+
+def zeros(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
     """Zeros of the default dtype or `dtype`."""
-    return _leaf(_filled(sizes(size), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
+    return _leaf(_filled(_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
     """Ones of the default dtype or `dtype`."""
-    return _leaf(_filled(sizes(size), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
+    return _leaf(_filled(_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, memory_format: Any = None, **named: Any,
+) -> Tensor:  # fmt: skip
     """A tensor whose elements are still to be written; they are zero."""
-    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named)
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """The shape and dtype of `input`, filled with one value."""
     kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
     return _leaf(_filled(input.array.shape, fill_value, kind), requires_grad, device)
 
 
 def zeros_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Zeros in the shape and dtype of `input`."""
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def ones_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Ones in the shape and dtype of `input`."""
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def empty_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A tensor in the shape and dtype of `input`, to be written; it is zero."""
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """start, start + step, … below `end`; `arange(n)` starts at 0. int64 unless a bound is a float.
 
     Raises RuntimeError for a step of zero or away from `end`.
@@ -156,8 +188,9 @@ def arange(
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """`steps` numbers from `start` to `end`, both included, equally far apart."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
@@ -165,7 +198,10 @@ def linspace(
     return _leaf(constant(np.linspace(start, end, steps).astype(kind)), requires_grad, device)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Ones on the diagonal, zeros elsewhere: (n, m)."""
     for name, size in (("n", n), ("m", m or 0)):
         if size < 0:

@@ -11,6 +11,7 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.dims import one_dim
 from adjoint.functions.index import getitem
+from adjoint.functions.result import with_out
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, indexing, movement, selection
 
@@ -106,6 +107,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 
 @public()
+@with_out
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where `mask` is true, as a vector."""
     if mask.array.dtype.kind != "b":
@@ -125,12 +127,14 @@ def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
 
 
 @public(inplace=True)
+@with_out
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The elements on and below the diagonal, zeros above."""
     return _triangle("tril", input, True, diagonal)
 
 
 @public(inplace=True)
+@with_out
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The elements on and above the diagonal, zeros below."""
     return _triangle("triu", input, False, diagonal)

@@ -14,7 +14,7 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.storage import mark_written
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.ops import assignment, indexing, movement, selection
-from adjoint.ops.inplace import check_writable, content_of, write
+from adjoint.ops.inplace import check_separate, check_writable, content_of, write
 
 __all__: list[str] = []
 
@@ -129,7 +129,7 @@ def _plain(item: Any) -> Any:
             f"(got {type(item).__name__})"
         )
     if not isinstance(item, Tensor):
-        item = _literal(np.asarray(_numbers(item)))
+        item = _literal(np.array(_numbers(item)))  # a copy: whoever wrote it may change it
     elif item.array.dtype.kind == "b" and unusual.count and mode.tracer is not None:
         mode.tracer.adopt(item)  # it is data of the step: how many it selects is not known while tracing
     kind = item.array.dtype
@@ -195,7 +195,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         region = _viewed(x, plan)
         if value.array.shape != region.array.shape:
             value = movement.expand(value, shape=region.array.shape)
-        write(region, content_of(value), called)
+        write(region, content_of(value, region), called)
     elif (unusual.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
         region = _viewed(x, plan)
         put: Any = assignment.put_index
@@ -242,12 +242,7 @@ def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> T
 def _assign(x: Tensor, plan: Plan, value: Any) -> None:
     """Nothing is recorded: NumPy assigns at the index arrays."""
     check_writable(x, "index assignment", False)
-    if not x.array.flags.writeable:
-        raise RuntimeError(
-            "index assignment: unsupported operation: more than one element of the written-to tensor refers to a "
-            "single "
-            "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
-        )
+    check_separate(x.array, "index assignment")
     key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
     x.array[(*plan.basic, ...)][key] = value
     mark_written(x, user_site())

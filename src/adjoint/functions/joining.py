@@ -135,7 +135,12 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     shape = (1,) * (len(counts) - input.ndim) + tuple(input.array.shape)
     paired = movement.reshape(input, shape=tuple(k for n in shape for k in (1, n)))
     spread = movement.expand(paired, shape=tuple(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
-    return movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+    return _in_own_memory(movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True))))
+
+
+def _in_own_memory(x: Tensor) -> Tensor:
+    """x, or a copy where a reshape found that it could repeat elements without copying."""
+    return selection.copy(x) if x._is_view() else x
 
 
 @public(listed=True)
@@ -145,7 +150,7 @@ def repeat(self: Tensor, repeats: Any) -> Tensor:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(n < 0 for n in repeats):
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeats are {list(repeats)}")
-    return selection.copy(tile(self, repeats)) if all(n == 1 for n in repeats) else tile(self, repeats)
+    return tile(self, repeats)
 
 
 @public()
@@ -158,4 +163,4 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Te
         return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
     shape = x.array.shape
     spread = movement.expand(unsqueeze(x, d + 1), shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
-    return movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :]))
+    return _in_own_memory(movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.families import fused
 from adjoint.core.tensor import Tensor
+from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, contraction, movement
 
@@ -29,11 +30,13 @@ def _inner(name: str, x: Tensor, y: Tensor) -> None:
 
 
 @public()
-def matmul(input: Any, other: Any) -> Tensor:
+def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """Product of matrices in the last two dimensions, the others broadcast; vectors stand for a row or a column.
 
     Raises RuntimeError naming both shapes if the inner sizes differ.
     """
+    if out is not None:
+        return into(out, matmul, input, other)
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
@@ -46,10 +49,10 @@ def matmul(input: Any, other: Any) -> Tensor:
     x = movement.reshape(input, shape=(1, *input.array.shape)) if x_rank == 1 else input
     y = movement.reshape(other, shape=(*other.array.shape, 1)) if y_rank == 1 else other
     _inner("matmul", x, y)
-    out = contraction.mm(x, y) if x.ndim == y.ndim == 2 else contraction.bmm(x, y)
+    product = contraction.mm(x, y) if x.ndim == y.ndim == 2 else contraction.bmm(x, y)
     if x_rank == 1:
-        out = movement.reshape(out, shape=(*out.array.shape[:-2], out.array.shape[-1]))
-    return movement.reshape(out, shape=out.array.shape[:-1]) if y_rank == 1 else out
+        product = movement.reshaped(product, (*product.array.shape[:-2], product.array.shape[-1]))
+    return movement.reshaped(product, product.array.shape[:-1]) if y_rank == 1 else product
 
 
 def _swapped_matmul(self: Tensor, other: Any) -> Tensor:
@@ -61,6 +64,7 @@ for _name, _f in {"__matmul__": matmul, "__rmatmul__": _swapped_matmul}.items():
 
 
 @public()
+@with_out
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices. Raises RuntimeError for other ranks."""
     for name, given in (("self", input), ("mat2", mat2)):
@@ -70,6 +74,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of two stacks of matrices of equal length: (b, n, k) and (b, k, m)."""
     if input.ndim != 3 or mat2.ndim != 3 or input.array.shape[0] != mat2.array.shape[0]:
@@ -78,6 +83,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -86,6 +92,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Σ x[i] y[i] of two vectors of equal length."""
     if input.ndim != 1 or tensor.ndim != 1:
@@ -99,10 +106,11 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
         )
     n = input.array.shape[0]
     product = contraction.mm(movement.reshape(input, shape=(1, n)), movement.reshape(tensor, shape=(n, 1)))
-    return movement.reshape(product, shape=())
+    return movement.reshaped(product, ())
 
 
 @public()
+@with_out
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """x[i] y[j] of two vectors."""
     for name, given in (("self", input), ("vec2", vec2)):
@@ -112,6 +120,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat1 @ mat2."""
     product: Any = mm(mat1, mat2)
@@ -160,5 +169,5 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     _same_type("linear", input, weight)
     if input.ndim == 1:
         row = movement.reshape(input, shape=(1, *input.array.shape))
-        return movement.reshape(linear(row, weight, bias), shape=(weight.array.shape[0],))
+        return movement.reshaped(linear(row, weight, bias), (weight.array.shape[0],))
     return _linear(input, weight, bias)

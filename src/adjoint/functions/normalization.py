@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.mode import Scope
+from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import one_dim
 from adjoint.functions.pointwise import clamp
@@ -103,5 +104,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast."""
+    shape = broadcast_shapes(x1.array.shape, x2.array.shape)
+    x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
     product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
     return reduction.sum(product, axes=(one_dim(dim, product.ndim),), keepdims=False)

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.dtype import promote
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
+from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import in_place, public
 from adjoint.ops import arithmetic, bitwise, comparison, reduction, selection
 from adjoint.ops.arithmetic import (
@@ -100,12 +101,13 @@ for _name in (
 
 
 @public(inplace=True)
-def pow(input: Any, exponent: Any) -> Tensor:
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power `exponent`. Raises RuntimeError for integers to negative integer powers."""
-    return arithmetic.pow(input, exponent)
+    return arithmetic.pow(input, exponent, out=out)
 
 
 @public(inplace=True)
+@with_out
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number of so many decimals, halves to the even one."""
     if decimals == 0:
@@ -115,14 +117,18 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @public(inplace=True)
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha · other."""
+    if out is not None:
+        return into(out, add, input, other, alpha=alpha)
     return arithmetic.add(input, other if _is_one(alpha) else arithmetic.mul(other, alpha))
 
 
 @public("subtract", inplace=True)
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha · other."""
+    if out is not None:
+        return into(out, sub, input, other, alpha=alpha)
     return arithmetic.sub(input, other if _is_one(alpha) else arithmetic.mul(other, alpha))
 
 
@@ -137,16 +143,18 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 @public("multiply", inplace=True)
-def mul(input: Any, other: Any) -> Tensor:
+def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input · other."""
-    return arithmetic.mul(input, other)
+    return arithmetic.mul(input, other, out=out)
 
 
 @public("divide", "true_divide", inplace=True)
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError for other modes."""
     if rounding_mode is None:
-        return arithmetic.div(input, other)
+        return arithmetic.div(input, other, out=out)
+    if out is not None:
+        return into(out, div, input, other, rounding_mode=rounding_mode)
     if rounding_mode == "floor":
         return arithmetic.floor_divide(input, other)
     if rounding_mode == "trunc":
@@ -165,6 +173,7 @@ subtract, multiply, divide, true_divide = sub, mul, div, div
 
 
 @public("clip", inplace=True)
+@with_out
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """`input` limited to [min, max]; NaN stays; where it was limited the gradient is 0.
 
@@ -192,6 +201,7 @@ clip = clamp
 
 
 @public(inplace=True)
+@with_out
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """input + value · tensor1 · tensor2."""
     scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
@@ -199,6 +209,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 
 @public(inplace=True)
+@with_out
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """input + value · tensor1 / tensor2."""
     scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
@@ -206,6 +217,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 
 @public(inplace=True)
+@with_out
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """input + weight (end - input), computed from the nearer end."""
     gap = arithmetic.sub(end, input)
@@ -234,6 +246,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return selection.choose(mask, value, input)
 
 
+@with_out
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """`input` where `condition`, else `other`; the branch not chosen gets a gradient of zero.
 

@@ -75,7 +75,7 @@ def _winners_spec(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilatio
     return Spec((*x.shape[:-rank], *map(positions, framed, size, stride, dilation)), np.dtype(np.int64))
 
 
-@primitive(spec=_winners_spec)
+@primitive(spec=_winners_spec, leading=True)
 def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest."""
     rank = len(size)

@@ -53,8 +53,9 @@ def _finish(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
 
 
 def rand(
-    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Uniform over [0, 1)."""
     kind = numpy_dtype(dtype or default.floating)
     out = ops.uniform(shape=sizes(size), dtype=kind, low=0.0, high=1.0, generator=generator or default_generator)
@@ -62,22 +63,31 @@ def rand(
 
 
 def randn(
-    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Normal with mean 0 and standard deviation 1."""
     kind = numpy_dtype(dtype or default.floating)
     out = ops.normal(shape=sizes(size), dtype=kind, mean=0.0, std=1.0, generator=generator or default_generator)
     return _finish(out, requires_grad, device)
 
 
-def rand_like(input: Tensor, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(
+    input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """`rand` in the shape and dtype of `input`."""
-    return rand(*input.array.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
+    kind = dtype or input.dtype
+    return rand(*input.array.shape, generator=generator, dtype=kind, device=device, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(
+    input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """`randn` in the shape and dtype of `input`."""
-    return randn(*input.array.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
+    kind = dtype or input.dtype
+    return randn(*input.array.shape, generator=generator, dtype=kind, device=device, requires_grad=requires_grad)
 
 
 def normal(

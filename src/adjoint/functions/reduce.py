@@ -126,7 +126,7 @@ def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool) -> Extreme:
     values = indexing.gather(x, indices, axis=axis)
     if not keepdim:
         shape = values.array.shape[:axis] + values.array.shape[axis + 1 :]
-        values, indices = (movement.reshape(t, shape=shape) for t in (values, indices))
+        values, indices = (movement.reshaped(t, shape) for t in (values, indices))
     return Extreme(values, indices)
 
 

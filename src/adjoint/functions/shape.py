@@ -88,13 +88,15 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     shape = input.array.shape
     if not shape:
         return movement.reshape(input, shape=(1,))
+    if first == last:
+        return input
     return movement.reshape(input, shape=(*shape[:first], movement.numel(shape[first : last + 1]), *shape[last + 1 :]))
 
 
 @public()
 def ravel(input: Tensor) -> Tensor:
-    """One dimension."""
-    return movement.reshape(input, shape=(input.numel(),))
+    """One dimension, in row-major order in memory: a view where the elements lie so, else a copy."""
+    return movement.reshape(contiguous(input), shape=(input.numel(),))
 
 
 @public()
@@ -269,7 +271,15 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 @public()
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself if it lies in row-major order, else a copy that does."""
+    """The tensor itself if it lies in row-major order, or as `memory_format` says, else a copy that does."""
+    order = _ORDERS.get(getattr(memory_format, "name", ""))
+    if order is not None:
+        if self.ndim != len(order):
+            raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
+        return permute(contiguous(permute(self, order)), movement.inverse(order))
     if type(self.array) is not np.ndarray or self.array.flags.c_contiguous:
         return self
     return selection.copy(self)
+
+
+_ORDERS = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from adjoint.core.node import tick
+import numpy as np
+
+from adjoint.core.mode import mode, unusual
+from adjoint.core.node import Node, kind_of_node, tick
 from adjoint.core.parameters import parameters_of
-from adjoint.core.tensor import Tensor
+from adjoint.core.tensor import Tensor, twin
 from adjoint.functions.dims import sizes
+from adjoint.functions.result import into
 from adjoint.ops.inplace import write
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,6 +53,8 @@ def _with_both_names(function: Any) -> Any:
             for theirs, ours in ARRAY_API_NAMES.items():
                 if theirs in kwargs:
                     kwargs[ours] = kwargs.pop(theirs)
+            if (out := kwargs.pop("out", None)) is not None:
+                return into(out, function, *args, **kwargs)
         return function(*args, **kwargs)
 
     return call
@@ -69,8 +75,27 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         start = tick()
-        return write(self, function(self, *args, **kwargs), name, start)
+        given = (self, *args)
+        if unusual.count and mode.packers and mode.recording and mode.tracer is None:
+            given = tuple(_apart(x, self) for x in given)
+        return write(self, function(*given, **kwargs), name, start)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"In-place {name.removesuffix('_')}."
     return call
+
+
+def named(out: Tensor, kind: str) -> Tensor:
+    """`out`, the result of several ops, whose last node is called as PyTorch calls the one node it has for them."""
+    if isinstance(out.node, Node):
+        out.node.__class__ = kind_of_node(kind)
+    return out
+
+
+def _apart(x: Any, written: Tensor) -> Any:
+    """`x` in memory of its own where it would be written: what hooks on saved tensors pack must keep its values."""
+    if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
+        return x
+    out = twin(x)
+    out.array, out.storage, out.node = x.array.copy(), None, x.node
+    return out

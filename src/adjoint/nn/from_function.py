@@ -9,7 +9,7 @@ from typing import Any
 from adjoint.core.tensor import Tensor
 from adjoint.nn.module import Module
 
-HIDDEN = ("_stacklevel", "dtype")  # parameters of functions which a module has no use for
+HIDDEN = ("_stacklevel", "dtype", "out")  # parameters of functions which a module has no use for
 
 
 class FromFunction(Module):

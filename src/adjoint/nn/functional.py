@@ -21,6 +21,7 @@ from adjoint.functions.activation import (
 )  # fmt: skip
 from adjoint.functions.classification import cross_entropy, nll_loss, one_hot
 from adjoint.functions.convolution import conv1d, conv2d, conv3d, pad, unfold
+from adjoint.functions.elementary import threshold
 from adjoint.functions.embedding import embedding
 from adjoint.functions.linear import linear
 from adjoint.functions.loss import (
@@ -40,7 +41,8 @@ __all__ = [
     "conv2d", "conv3d", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardtanh",
     "huber_loss", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "max_pool1d",
     "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "relu_", "selu", "sigmoid",
-    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh", "tanhshrink", "unfold",
+    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh", "tanhshrink",
+    "threshold", "unfold",
 ]  # fmt: skip
 
 

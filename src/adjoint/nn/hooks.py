@@ -1,130 +1,169 @@
-"""Functions that users attach to modules: run before and after forward, and when gradients pass."""
+"""Functions that users attach to a module, or to all modules, and the dictionaries that hold them.
+
+Each kind of hook has a dictionary by id. What else is known of a hook stands under its id in dictionaries whose names
+begin alike: `_forward_hooks`, `_forward_hooks_with_kwargs`, `_forward_hooks_always_called`. A module has none of them
+until somebody looks at one; so it takes one look to know that there are no hooks.
+"""
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
 
-from adjoint.core.hooks import RemovableHandle
-from adjoint.nn.backward_hooks import BackwardHooks
+from adjoint.core.hooks import HookDict, RemovableHandle
 
 if TYPE_CHECKING:
     from adjoint.nn.module import Module
 
-
-class Hook(NamedTuple):
-    """A user's function with its options. `kind`: forward_pre, forward, backward_pre or backward."""
-
-    kind: str
-    call: Callable[..., Any]
-    with_kwargs: bool = False
-    always_call: bool = False
+CALL = (
+    "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_backward_pre_hooks", "_backward_hooks",
+)  # fmt: skip
+STATE = (
+    "_state_dict_pre_hooks", "_state_dict_hooks", "_state_dict_hooks_returning", "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)  # fmt: skip
+REGISTRATION = ("_buffer_registration_hooks", "_module_registration_hooks", "_parameter_registration_hooks")
+CALLED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+COMPILED = "_compiled_call_impl"
+FULL = "_is_full_backward_hook"  # whether the `_backward_hooks` are full ones; None before the first
+DETOURS = "_detours"  # what a call looks at to know whether it may go straight to forward
+NAMES = frozenset((*CALL, *STATE, FULL, DETOURS))
 
 
 class Everywhere:
-    """Holds the hooks that run for all modules, as each module holds its own."""
+    """Holds the hooks for all modules as a module holds its own, and counts their changes as it does."""
+
+    _forward_pre_hooks: HookDict
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks: HookDict
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _backward_pre_hooks: HookDict
+    _backward_hooks: HookDict
+    _is_full_backward_hook: bool | None
+    _buffer_registration_hooks: HookDict
+    _module_registration_hooks: HookDict
+    _parameter_registration_hooks: HookDict
+    _detours: tuple[Any, ...]
+    _version: int
 
     def __init__(self) -> None:
-        self._hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._version = 0
+        held = self.__dict__
+        make_dictionaries(self, CALL + REGISTRATION)
+        held.update(_version=0, _detours=())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+        self.__dict__["_version"] += 1
+        gather(self)
+
+
+def make_dictionaries(holder: Any, names: tuple[str, ...] = CALL + STATE) -> None:
+    """Put an empty dictionary of hooks under each of the names where there is none."""
+    held = holder.__dict__
+    for name in names:
+        held.setdefault(name, OrderedDict())
+    held.setdefault(FULL, None)
+    gather(holder)
+
+
+def gather(holder: Any) -> None:
+    """Note the dictionaries which each call looks at, and the compiled call: it need read no other attribute."""
+    held = holder.__dict__
+    held[DETOURS] = tuple(held[name] for name in (*CALLED, COMPILED) if name in held)
 
 
 everywhere = Everywhere()
+
+
+def hooked(module: Any) -> bool:
+    """True if a call of the module has hooks to run."""
+    return bool(hook_ids(module) or hook_ids(everywhere))
+
+
+def hook_ids(holder: Any) -> list[int]:
+    """The ids of the hooks that run at the module's calls, whoever put them into its dictionaries."""
+    return [key for name in CALLED for key in holder.__dict__.get(name, ())]
 
 
 class ModuleHandle(RemovableHandle):
     """A handle that counts the removal of its hook as a change of the module."""
 
     __slots__ = ("_owner",)
-    _owner: Any
-    _hooks: Any
+    _owner: weakref.ref[Any]
 
-    def __init__(self, owner: Any) -> None:
-        super().__init__(owner._hooks)
+    def __init__(self, owner: Any, hooks: HookDict, extra: list[OrderedDict[int, Any]]) -> None:
+        super().__init__(hooks, extra_dict=extra)
         self._owner = weakref.ref(owner)
 
     def remove(self) -> None:
         """Take the hook off; once it is off, do nothing."""
-        owner = self._owner()
-        if owner is not None and owner._hooks.pop(self.id, None) is not None:
+        owner, hooks = self._owner(), self.hooks_dict_ref()
+        if owner is not None and hooks is not None and self.id in hooks:
             owner.__dict__["_version"] += 1
+        super().remove()
 
-    def __getstate__(self) -> Any:
-        return self._owner(), self.id
+    def __getstate__(self) -> tuple[Any, ...]:
+        return super().__getstate__(), self._owner()
 
-    def __setstate__(self, state: Any) -> None:
-        owner, self.id = state  # of a module that is itself being restored, and has no hooks yet
-        self._owner = _gone if owner is None else weakref.ref(owner)
-        self._hooks = _gone
-
-
-def _gone() -> Any:
-    return None
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        handle, owner = state
+        super().__setstate__(handle)
+        self._owner = weakref.ref(Everywhere() if owner is None else owner)  # the new one is gone at once
 
 
-def register(owner: Any, hook: Hook, prepend: bool = False) -> RemovableHandle:
-    """Attach `hook` to a module, or to all of them if `owner` is `everywhere`."""
-    handle = ModuleHandle(owner)
-    owner._hooks[handle.id] = hook
+class Weakly:
+    """A hook that is given, before its other arguments, a module that it does not keep alive."""
+
+    def __init__(self, hook: Callable[..., Any], module: Module) -> None:
+        update_wrapper(self, hook)
+        self.hook = hook
+        self.module = weakref.ref(module)
+
+    def __call__(self, *args: Any) -> Any:
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        module = self.module()
+        if module is None:
+            raise RuntimeError("the module of this hook is gone: the hook cannot be copied nor pickled without it")
+        return self.hook, module
+
+    def __setstate__(self, state: tuple[Any, Any]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+
+def register(owner: Any, name: str, hook: Any, *, prepend: bool = False, **options: bool) -> RemovableHandle:
+    """Put `hook` in the dictionary `name` of a module, or of `everywhere`, and its id in those of its options."""
+    hooks = getattr(owner, name)
+    known = {option: getattr(owner, f"{name}_{option}") for option in options}
+    handle = ModuleHandle(owner, hooks, list(known.values()))
+    hooks[handle.id] = hook
+    for option, given in options.items():
+        if given:
+            known[option][handle.id] = True
     if prepend:
-        owner._hooks.move_to_end(handle.id, last=False)
+        hooks.move_to_end(handle.id, last=False)
+    gather(owner)
     owner.__dict__["_version"] += 1
     return handle
 
 
-def call_with_hooks(module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Pre-hooks, forward, hooks; those for all modules before the module's own.
-
-    When anything raises, the forward hooks with `always_call` that have not run yet still do, with the output so far.
-    """
-    hooks = [*everywhere._hooks.values(), *module._hooks.values()]
-    after = [hook for hook in hooks if hook.kind == "forward"]
-    ran = 0
-    out = None
-    try:
-        for hook in hooks:
-            if hook.kind == "forward_pre":
-                args, kwargs = _before(hook, module, args, kwargs)
-        backward = BackwardHooks.wanted(module, hooks)
-        if backward is not None:
-            args = backward.enter(args)
-        out = forward(*args, **kwargs)
-        for hook in after:
-            ran += 1
-            out = _after(hook, module, args, kwargs, out)
-        return out if backward is None else backward.leave(out)
-    except Exception:
-        for hook in after[ran:]:
-            if hook.always_call:
-                try:
-                    out = _after(hook, module, args, kwargs, out)
-                except Exception as error:  # noqa: BLE001  the error that came first is the one to report
-                    warnings.warn(f"forward hook with always_call=True raised an error: {error}", stacklevel=2)
-        raise
-
-
-def _before(hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    if hook.with_kwargs:
-        result = hook.call(module, args, kwargs)
-        if result is None:
-            return args, kwargs
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise RuntimeError(
-                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}."
-            )
-        return result
-    result = hook.call(module, args)
-    if result is None:
-        return args, kwargs
-    return result if isinstance(result, tuple) else (result,), kwargs
-
-
-def _after(hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-    result = hook.call(module, args, kwargs, out) if hook.with_kwargs else hook.call(module, args, out)
-    return out if result is None else result
+def _register_backward(owner: Any, hook: Callable[..., Any], full: bool, prepend: bool = False) -> RemovableHandle:
+    if owner._backward_hooks and owner._is_full_backward_hook is not full:
+        where = "as a global Module hook" if owner is everywhere else "on a single Module"
+        raise RuntimeError(
+            f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them."
+        )
+    owner.__dict__[FULL] = full
+    return register(owner, "_backward_hooks", hook, prepend=prepend)
 
 
 def register_forward_pre_hook(
@@ -134,7 +173,7 @@ def register_forward_pre_hook(
 
     `with_kwargs`: `hook(module, args, kwargs)`, which returns None or a pair of both. `prepend` puts it first.
     """
-    return register(self, Hook("forward_pre", hook, with_kwargs), prepend)
+    return register(self, "_forward_pre_hooks", hook, prepend=prepend, with_kwargs=with_kwargs)
 
 
 def register_forward_hook(
@@ -145,39 +184,68 @@ def register_forward_hook(
 
     `with_kwargs`: `hook(module, args, kwargs, output)`. `always_call`: also when forward raises, with `output=None`.
     """
-    return register(self, Hook("forward", hook, with_kwargs, always_call), prepend)
+    return register(self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs, always_called=always_call)
 
 
 def register_full_backward_pre_hook(self: Module, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
     """`hook(module, grad_output)` runs when the gradients of the outputs have arrived, and may return others."""
-    return register(self, Hook("backward_pre", hook), prepend)
+    return register(self, "_backward_pre_hooks", hook, prepend=prepend)
 
 
 def register_full_backward_hook(self: Module, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` runs when the gradients of the inputs are known, and may return others.
 
-    Both are tuples with an entry for each positional argument or output, None where it wants no gradient.
+    Both are tuples with an entry for each positional argument or output, None where it wants no gradient. If no input
+    wants one, it runs, and warns of that, when the gradients of the outputs have arrived.
     """
-    return register(self, Hook("backward", hook), prepend)
+    return _register_backward(self, hook, True, prepend)
+
+
+def register_backward_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` of the one node that made the output: deprecated.
+
+    `grad_input` belongs to the module only where forward is a single op; use `register_full_backward_hook`.
+    """
+    return _register_backward(self, hook, False)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, args)` before the forward of every module."""
-    return register(everywhere, Hook("forward_pre", hook))
+    """`hook(module, args)` before the forward of every module, before the module's own hooks."""
+    return register(everywhere, "_forward_pre_hooks", hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """`hook(module, args, output)` after the forward of every module."""
-    return register(everywhere, Hook("forward", hook, with_kwargs, always_call))
+    """`hook(module, args, output)` after the forward of every module, before the module's own hooks."""
+    return register(everywhere, "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_output)` for every module."""
-    return register(everywhere, Hook("backward_pre", hook))
+    """`hook(module, grad_output)` for every module, before the module's own hooks."""
+    return register(everywhere, "_backward_pre_hooks", hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` for every module."""
-    return register(everywhere, Hook("backward", hook))
+    """`hook(module, grad_input, grad_output)` for every module, before the module's own hooks."""
+    return _register_backward(everywhere, hook, True)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`Module.register_backward_hook` for every module: deprecated as that is."""
+    return _register_backward(everywhere, hook, False)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, buffer)` whenever a module registers a buffer; it may return another one."""
+    return register(everywhere, "_buffer_registration_hooks", hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, submodule)` whenever a module registers another; it may return another one."""
+    return register(everywhere, "_module_registration_hooks", hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, parameter)` whenever a module registers a parameter; it may return another one."""
+    return register(everywhere, "_parameter_registration_hooks", hook)

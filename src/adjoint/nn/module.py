@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor
-from adjoint.nn import conversion, hooks, path, registration, state, traversal
-from adjoint.nn.hooks import Hook, call_with_hooks, everywhere
+from adjoint.nn import conversion, hooks, loading, path, registration, state, traversal
+from adjoint.nn.hooked_call import call_with_hooks
+from adjoint.nn.hooks import everywhere, hooked
 from adjoint.nn.parameter import Buffer, Parameter
 
 __all__ = ["Module"]
@@ -34,7 +34,9 @@ class Module:
         held["_buffers"] = {}
         held["_modules"] = {}
         held["_transient"] = set()  # names of the buffers that are not part of the state
-        held["_hooks"] = OrderedDict[int, Hook]()
+        for name in hooks.NAMES & held.keys():
+            del held[name]
+        hooks.gather(self)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes. Subclasses define it."""
@@ -42,9 +44,10 @@ class Module:
 
     def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if self._compiled_call_impl is not None and (not unusual.count or mode.tracer is None):
-                return self._compiled_call_impl(*args, **kwargs)
-            if self._hooks or everywhere._hooks or unusual.count:
+            own, shared = self._detours, everywhere._detours
+            if (own and any(own)) or (shared and any(shared)) or unusual.count:
+                if self._compiled_call_impl is not None and (not unusual.count or mode.tracer is None):
+                    return self._compiled_call_impl(*args, **kwargs)
                 return self._call_impl(*args, **kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
@@ -58,7 +61,7 @@ class Module:
         if unusual.count and mode.tracer is not None:
             path.watch_versions(self)
             forward = self._slow_forward
-        if self._hooks or everywhere._hooks:
+        if hooked(self):
             return call_with_hooks(self, forward, args, kwargs)
         return forward(*args, **kwargs)
 
@@ -75,6 +78,9 @@ class Module:
         for table in ("_parameters", "_buffers", "_modules"):
             if table in held and name in held[table]:
                 return held[table][name]
+        if name in hooks.NAMES:
+            hooks.make_dictionaries(self)
+            return held[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -91,7 +97,12 @@ class Module:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)
+        state.pop("_detours", None)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hooks.gather(self)
 
     def __repr__(self) -> str:
         extra = [line for line in self.extra_repr().split("\n") if line]
@@ -176,12 +187,23 @@ class Module:
     _apply = conversion.convert_tensors
 
     state_dict = state.state_dict
-    load_state_dict = state.load_state_dict
+    load_state_dict = loading.load_state_dict
+    get_extra_state = state.get_extra_state
+    set_extra_state = state.set_extra_state
+    _save_to_state_dict = state.save_own
+    _load_from_state_dict = loading.load_own
+    register_state_dict_pre_hook = state.register_state_dict_pre_hook
+    register_state_dict_post_hook = state.register_state_dict_post_hook
+    _register_state_dict_hook = state.register_returning_hook
+    register_load_state_dict_pre_hook = loading.register_load_state_dict_pre_hook
+    register_load_state_dict_post_hook = loading.register_load_state_dict_post_hook
+    _register_load_state_dict_pre_hook = loading.register_any_pre_hook
 
     register_forward_pre_hook = hooks.register_forward_pre_hook
     register_forward_hook = hooks.register_forward_hook
     register_full_backward_pre_hook = hooks.register_full_backward_pre_hook
     register_full_backward_hook = hooks.register_full_backward_hook
+    register_backward_hook = hooks.register_backward_hook
 
 
 def _indented(text: str) -> str:

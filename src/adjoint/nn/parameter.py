@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjoint.core.exposure import take_over
 from adjoint.core.storage import share
 from adjoint.core.tensor import Tensor, fill
 from adjoint.core.wrap import as_array
@@ -40,3 +41,4 @@ def _take(tensor: Tensor, data: Any) -> None:
         share(data, tensor)
     else:
         fill(tensor, as_array(data))
+        take_over(tensor, data)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.mode import mode, unusual, watch
-from adjoint.nn.hooks import everywhere
+from adjoint.nn.hooks import DETOURS, FULL, NAMES, everywhere, hook_ids
 
 if TYPE_CHECKING:
     from adjoint.nn.module import Module
@@ -23,6 +23,7 @@ class _Traced(threading.local):
 
 
 traced = _Traced()
+UNSEEN = ("_version", DETOURS, FULL)  # these change nothing by themselves
 
 
 def version_of(holder: Any) -> Any:
@@ -34,7 +35,7 @@ def contents_of(holder: Any) -> list[Any]:
     """Every attribute of a module, and what its registries hold: all that its version counts."""
     found: list[Any] = []
     for key, value in vars(holder).items():
-        if key != "_version":
+        if key not in UNSEEN and (value or key not in NAMES):
             found.append(key)
             found.extend((*value, *value.values()) if isinstance(value, dict) else (value,))
     return found
@@ -55,6 +56,7 @@ def watch_versions(module: Module) -> None:
     """
     if not traced.modules:
         watch(everywhere, version_of, "hooks of all modules", settled=True, contents=contents_of)
+        _watch_hooks(everywhere, "all modules")
         traced.watched = set()
         for name, part in module.named_modules(prefix=type(module).__name__):
             _watch(part, f"module {name}")
@@ -70,7 +72,14 @@ def watch_contents(container: Module) -> None:
 
 def _watch(module: Module, what: str) -> None:
     watch(module, version_of, what, settled=True, contents=contents_of)
+    _watch_hooks(module, what)
     traced.watched.add(id(module))
+
+
+def _watch_hooks(holder: Any, what: str) -> None:
+    """Where there are hooks, notice also if they are taken out of their dictionaries without their handles."""
+    if hook_ids(holder):
+        watch(holder, hook_ids, f"hooks held by {what}", settled=True)
 
 
 def forward_in_trace(module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

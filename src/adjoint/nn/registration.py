@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.tensor import Tensor
+from adjoint.nn.hooks import CALLED, COMPILED, everywhere, gather
 from adjoint.nn.parameter import Buffer, Parameter
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ def set_attribute(module: Module, name: str, value: Any) -> None:
             if value is not None and not (table == "_buffers" and isinstance(value, Tensor)):
                 raise TypeError(f"cannot assign '{_typename(value)}' as {what} '{name}' ({accepted} expected)")
             if names[name] is not value:
-                names[name] = value
+                names[name] = _announced(module, table, name, value)
                 count_change(module)
             return
     if held.get(name, MISSING) is not value:
         object.__setattr__(module, name, value)
+        if name == COMPILED or name in CALLED:
+            gather(module)
         count_change(module)
 
 
@@ -76,7 +79,7 @@ def register_parameter(self: Module, name: str, param: Parameter | None) -> None
             f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
             f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
         )
-    self._parameters[name] = param
+    self._parameters[name] = _announced(self, "_parameters", name, param)
     count_change(self)
 
 
@@ -88,7 +91,7 @@ def register_buffer(self: Module, name: str, tensor: Tensor | None, persistent: 
     _check_name(self, "buffer", name, "_buffers")
     if tensor is not None and not isinstance(tensor, Tensor):
         raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (Tensor or None required)")
-    self._buffers[name] = tensor
+    self._buffers[name] = _announced(self, "_buffers", name, tensor)
     if persistent:
         self._transient.discard(name)
     else:
@@ -104,8 +107,23 @@ def register_module(self: Module, name: str, module: Module | None) -> None:
     if module is not None and not isinstance(module, _module_type()):
         raise TypeError(f"{_typename(module)} is not a Module subclass")
     _check_name(self, "module", name, "_modules")
-    self._modules[name] = module
+    self._modules[name] = _announced(self, "_modules", name, module)
     count_change(self)
+
+
+def _announced(module: Module, table: str, name: str, value: Any) -> Any:
+    """What the hooks for registrations of all modules make of `value`. Raises TypeError if that is of another kind."""
+    what = _KINDS[table]
+    hooks = everywhere.__dict__[f"_{what}_registration_hooks"]
+    if not hooks or (value is None and what == "parameter"):
+        return value
+    kind = {"parameter": Parameter, "buffer": Tensor, "module": _module_type()}[what]
+    for hook in list(hooks.values()):
+        given = hook(module, name, value)
+        if given is not None and not isinstance(given, kind):
+            raise TypeError(f"a {what} registration hook returned '{_typename(given)}' for {what} '{name}'")
+        value = value if given is None else given
+    return value
 
 
 def _check_name(module: Module, what: str, name: Any, table: str) -> None:
@@ -145,4 +163,5 @@ def _typename(value: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+_KINDS = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
 _REGISTER: dict[str, Any] = {"_parameters": register_parameter, "_modules": register_module, "_buffers": _set_buffer}

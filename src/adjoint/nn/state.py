@@ -1,31 +1,19 @@
-"""A module's state as a flat dict of tensors under dotted names, and back."""
+"""A module's state as a flat dict of tensors under dotted names."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from adjoint.core.mode import Scope
-from adjoint.core.tensor import Tensor, wrap
-from adjoint.nn.parameter import Parameter
+from adjoint.core.hooks import RemovableHandle
+from adjoint.core.tensor import Tensor
+from adjoint.nn.hooks import register
 
 if TYPE_CHECKING:
     from adjoint.nn.module import Module
 
-
-class IncompatibleKeys(NamedTuple):
-    """Names that the state dict lacks, and names in it for which the module has no place."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+EXTRA = "_extra_state"  # the name under which what `get_extra_state` returns is kept
 
 
 def state_dict(
@@ -33,50 +21,34 @@ def state_dict(
 ) -> OrderedDict[str, Tensor]:
     """Parameters and persistent buffers by dotted name, detached, in the module's own memory.
 
-    `keep_vars` gives the tensors themselves; `destination` is a dict to fill.
+    `keep_vars` gives the tensors themselves; `destination` is a dict to fill. An attribute `_metadata` of the dict has
+    for each module a dict with the `_version` of its class.
     """
-    found = OrderedDict[str, Tensor]() if destination is None else destination
-    for name, tensor in _own(self):
-        found[prefix + name] = tensor if keep_vars else tensor.detach()
+    found: Any = destination
+    if found is None:
+        found = OrderedDict()
+        found._metadata = OrderedDict()
+    metadata = {"version": getattr(type(self), "_version", 1)}
+    if hasattr(found, "_metadata"):
+        found._metadata[prefix[:-1]] = metadata
+    for hook in list(self._state_dict_pre_hooks.values()):
+        hook(self, prefix, keep_vars)
+    self._save_to_state_dict(found, prefix, keep_vars)
     for name, child in self._modules.items():
         if child is not None:
             child.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    returning = self._state_dict_hooks_returning
+    for key, hook in list(self._state_dict_hooks.items()):
+        returned = hook(self, found, prefix, metadata)
+        if returned is not None:
+            if key not in returning:
+                raise RuntimeError("state_dict post-hook must return None")
+            found = returned
     filled: OrderedDict[str, Tensor] = found
     return filled
 
 
-def load_state_dict(
-    self: Module, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-) -> IncompatibleKeys:
-    """Write the tensors (or ndarrays) of `state_dict` into this module's; `assign` puts them in the place of its own.
-
-    Raises RuntimeError, and changes nothing, for other shapes, for values that are no tensors and, when `strict`, for
-    names missing or unexpected.
-    """
-    if not isinstance(state_dict, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-    places = dict(_places(self))
-    keys = IncompatibleKeys([n for n in places if n not in state_dict], [n for n in state_dict if n not in places])
-    given = {name: _tensor(state_dict[name]) for name in places if name in state_dict}
-    faults = _key_faults(keys) if strict else []
-    faults += [
-        fault
-        for name, (module, own) in places.items()
-        if name in given and (fault := _value_fault(name, state_dict[name], given[name], getattr(module, own)))
-    ]
-    if faults:
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults))
-    with Scope(recording=False):
-        for name, tensor in given.items():
-            module, own = places[name]
-            if assign:
-                _assign(module, own, tensor)
-            else:
-                getattr(module, own).copy_(tensor)
-    return keys
-
-
-def _own(module: Module) -> Iterator[tuple[str, Tensor]]:
+def own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
     """The module's own parameters and persistent buffers."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
@@ -86,45 +58,34 @@ def _own(module: Module) -> Iterator[tuple[str, Tensor]]:
             yield name, buffer
 
 
-def _places(module: Module) -> Iterator[tuple[str, tuple[Module, str]]]:
-    """For each name of the state, shared modules under all their names: the module that has it, and its name there."""
-    for path, part in module.named_modules(remove_duplicate=False):
-        for name, _ in _own(part):
-            yield (f"{path}.{name}" if path else name), (part, name)
+def save_own(self: Module, destination: Any, prefix: str, keep_vars: bool) -> None:
+    """Put the module's own state, without that of its parts, in `destination`. Subclasses may do it in another way."""
+    for name, tensor in own_tensors(self):
+        destination[prefix + name] = tensor if keep_vars else tensor.detach()
+    if type(self).get_extra_state is not get_extra_state:
+        destination[prefix + EXTRA] = self.get_extra_state()
 
 
-def _tensor(value: Any) -> Any:
-    """`value` as a tensor if it is one or an ndarray; else None."""
-    if isinstance(value, np.ndarray):
-        return wrap(value)
-    return value if isinstance(value, Tensor) else None
+def get_extra_state(self: Module) -> Any:
+    """What else belongs to the state. Subclasses that have it define this and `set_extra_state`."""
+    raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no get_extra_state")
 
 
-def _key_faults(keys: IncompatibleKeys) -> list[str]:
-    kinds = (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))
-    return [f"{kind} key(s) in state_dict: {', '.join(map(_quoted, names))}. " for kind, names in kinds if names]
+def set_extra_state(self: Module, state: Any) -> None:
+    """Take what `get_extra_state` gave, when a state dict is loaded."""
+    raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no set_extra_state")
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"'
+def register_state_dict_pre_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, prefix, keep_vars)` runs before the module's state is taken."""
+    return register(self, "_state_dict_pre_hooks", hook)
 
 
-def _value_fault(name: str, value: Any, tensor: Any, own: Tensor) -> str | None:
-    if tensor is None:
-        return (
-            f'While copying the parameter named "{name}", expected Tensor or Tensor-like object from checkpoint but '
-            f"received {type(value)}"
-        )
-    if tensor.array.shape != own.array.shape:
-        return (
-            f"size mismatch for {name}: copying a param with shape {tensor.shape} from checkpoint, the shape in "
-            f"current model is {own.shape}."
-        )
-    return None
+def register_state_dict_post_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, state_dict, prefix, local_metadata)` may change `state_dict` in place; it returns None."""
+    return register(self, "_state_dict_hooks", hook, returning=False)
 
 
-def _assign(module: Module, name: str, tensor: Tensor) -> None:
-    own = getattr(module, name)
-    if isinstance(own, Parameter) and not isinstance(tensor, Parameter):
-        tensor = Parameter(tensor, requires_grad=own.requires_grad)
-    setattr(module, name, tensor)
+def register_returning_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """As `register_state_dict_post_hook`, but the hook may return another dict, which the root's caller gets."""
+    return register(self, "_state_dict_hooks", hook, returning=True)

@@ -29,7 +29,7 @@ def mul(x: Any, y: Any) -> Any:
     return np.multiply(x, y)
 
 
-@binary(promotion="float", scalar="div", dx=lambda g, y: g / y, dy=lambda g, y, out: -(g * out) / y)
+@binary(promotion="float", scalar="div", dx=lambda g, y: g / y, dy=lambda g, x, y: -(g * (x / y)) / y)
 def div(x: Any, y: Any) -> Any:
     """x / y; integers become floats."""
     return np.divide(x, y)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import primitive
+from adjoint.core.op import Op
 from adjoint.core.spec import Spec
 from adjoint.core.storage import Step
 from adjoint.ops.indexing import Pattern, index
@@ -16,14 +17,32 @@ from adjoint.ops.movement import Bounds, reshape, slice
 Steps = tuple[Step, ...]
 
 
-@primitive(spec=lambda x: Spec(x.shape, x.dtype), node="CopyBackwards", linear=True, dx=lambda g: g)
-def taken(x: Any) -> Any:
-    """x, as the content that another tensor takes over."""
-    return x
+@primitive(
+    spec=lambda x, value: Spec(value.shape, value.dtype),
+    node="CopyBackwards",
+    linear=True,
+    dx=lambda g: put_slice(g, 0.0, bounds=tuple((0, n, 1) for n in g.shape)),
+    dvalue=lambda g: g,
+)
+def taken(x: Any, value: Any) -> Any:
+    """`value`, as the content that x takes over: what x was stays in the graph, with a gradient of zero."""
+    return value
+
+
+def _refuse(g: Any) -> Any:
+    raise RuntimeError(
+        "A view was created in no_grad mode and its base or another view of its base has been modified "
+        "inplace with grad mode enabled: whether the gradient is to flow through the view cannot be told. Make the "
+        "view and write to the base both inside of the block, or both outside."
+    )
 
 
 def _same(x: Any, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
+
+
+# Of a view that was made where nothing is recorded, when its base was then written where everything is.
+left_behind = Op(lambda x: x, {"dx": _refuse}, family="call", spec=_same, node="Invalid")
 
 
 def replay(x: Any, steps: Steps) -> Any:

@@ -28,6 +28,7 @@ def out_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Si
 
 @primitive(
     family="convolution",
+    linear=True,
     spec=out_spec,
     dx=lambda g, weight, x_shape, stride, padding, dilation, groups: convolution_input(
         g, weight, shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -45,6 +46,7 @@ def convolution(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation:
 
 @primitive(
     family="convolution",
+    linear=True,
     spec=lambda g, weight, *, shape, stride, padding, dilation, groups: Spec(shape, g.dtype),
     dg=lambda gg, weight, stride, padding, dilation, groups: convolution(
         gg, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -72,6 +74,7 @@ def convolution_input(
 
 @primitive(
     family="convolution",
+    linear=True,
     spec=lambda x, g, *, shape, stride, padding, dilation, groups: Spec(shape, x.dtype),
     dx=lambda gg, g, x_shape, stride, padding, dilation, groups: convolution_input(
         g, gg, shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups

@@ -44,7 +44,7 @@ def _key(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Any, ...]:
 )
 def index(x: Any, *indices: Any, pattern: Pattern) -> Any:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
-    return x[_key(indices, pattern)]
+    return np.asarray(x[_key(indices, pattern)], order="C")  # NumPy leaves some results transposed in memory
 
 
 @primitive(

@@ -1,8 +1,8 @@
 """Writing into a tensor: the second half of every op whose name ends in an underscore.
 
 The memory takes the new values, and the history follows. A tensor that is no view gets the history of what was written.
-Where a view is written, its base becomes "what the base was, with this in place of the view" (PyTorch's CopySlices), and
-every living view of that base is derived from it anew.
+Where a view is written, its base becomes "what the base was, with this in place of the view" (PyTorch's CopySlices),
+and every living view of that base is derived from it anew.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from adjoint.core.dtype import DTYPES
 from adjoint.core.hooks import hooks_of
-from adjoint.core.mode import Scope, mode, unusual
-from adjoint.core.node import Leaf, Node, edge
+from adjoint.core.mode import mode, unrecorded, unusual
+from adjoint.core.node import Leaf, Node, Packed, edge
 from adjoint.core.op import bare_node
 from adjoint.core.site import user_site
 from adjoint.core.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
 from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
-from adjoint.ops.assignment import put_slice, put_steps, put_view, replay, taken
+from adjoint.ops.assignment import left_behind, put_slice, put_steps, put_view, replay, taken
 from adjoint.ops.selection import cast
 
 ndarray = np.ndarray
@@ -33,9 +33,16 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
     Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, a view of which PyTorch
     forbids it, a shape or type that `x` cannot take, and memory that repeats elements.
     """
+    if unusual.count and mode.tracer is not None:
+        replacement = mode.tracer.replacement(x, out, called, since)
+        if replacement is None:
+            if mode.duals is not None:
+                mode.duals.write(x, out, since)
+            return x
+        out = replacement
     recording = not unusual.count or mode.recording
     view = view_of(x)
-    history = recording and (x.node is not None or out.node is not None)
+    history = recording and (x.node is not None or out.node is not None or _of_recorded(view))
     check_writable(x, called, history)
     _check_fits(x, out, called)
     if out.array.dtype != x.array.dtype:
@@ -46,29 +53,31 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
     if unusual.count and mode.tracer is not None:
         _rebind(x, out, called, since)
     else:
-        if not x.array.flags.writeable:
-            raise RuntimeError(
-                f"{called}: unsupported operation: more than one element of the written-to tensor refers to a single "
-                "memory location, or its memory is read-only. Please clone() the tensor before performing the "
-                "operation."
-            )
+        check_separate(x.array, called)
         if history and since is not None:
             _keep_what_goes(x, out.node, since)
+        if unusual.count:
+            for packer in mode.packers:
+                packer.spare(x)
+            if mode.duals is not None and since is not None:
+                for node in mode.duals.histories(out):
+                    _keep_what_goes(x, node, since)
         np.copyto(x.array, out.array)
     mark_written(x, user_site())
     if history:
         rebase(x, out.node)
     if unusual.count and mode.duals is not None:
-        mode.duals.write(x, out)
+        mode.duals.write(x, out, since)
     return x
 
 
-def content_of(value: Tensor) -> Tensor:
-    """`value` as something to write: it shares the memory, and has a node of its own, which the written tensor takes."""
+def content_of(value: Tensor, x: Tensor) -> Tensor:
+    """`value` as something to write into x: it shares the memory, and has a node of its own, which x takes."""
     out = twin(value)
     if value.node is not None and mode.recording:
-        shape = value.array.shape
-        out.node = bare_node(taken.op, (value.node,), {}, (shape,), value.array)  # type: ignore[attr-defined]
+        parents = (x.node if view_of(x) is None else None, value.node)
+        shapes = (value.array.shape,) * 2
+        out.node = bare_node(taken.op, parents, {}, shapes, value.array)  # type: ignore[attr-defined]
     return out
 
 
@@ -88,11 +97,40 @@ def check_writable(x: Tensor, called: str, history: bool) -> None:
         raise RuntimeError(f"{called}: {_FORBIDDEN[view.made].format(_described(x))}")
     if type(x.node) is Leaf:
         raise RuntimeError(_LEAF.format(called, ""))
-    if view is not None and x.node is not None and type(view.base.node) is Leaf:  # type: ignore[union-attr]
+    if view is not None and view.base.is_leaf and (x.node is not None or _of_recorded(view)):  # type: ignore[union-attr]
         raise RuntimeError(_LEAF.format(called, "a view of "))
 
 
 _LEAF = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."
+def _of_recorded(view: View | None) -> bool:
+    """True for a view of what requires grad: it may have been made before that did, or where nothing was recorded."""
+    return view is not None and view.base.node is not None  # type: ignore[union-attr]
+
+
+def check_separate(array: Any, called: str) -> None:
+    """Raise RuntimeError for memory that may not be written, or in which two elements lie at one place."""
+    if not array.flags.writeable or _repeats(array):
+        raise RuntimeError(
+            f"{called}: unsupported operation: more than one element of the written-to tensor refers to a single "
+            "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
+        )
+
+
+def _repeats(array: Any) -> bool:
+    if array.flags.forc:
+        return False
+    places, reach = np.zeros(1, np.intp), 0
+    nested = True  # each dimension steps over all that the ones before it reach
+    for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        nested = nested and stride > reach
+        reach += stride * (n - 1)
+    if nested:
+        return False
+    for stride, n in zip(array.strides, array.shape, strict=True):
+        places = np.add.outer(places, np.arange(n) * stride)
+    return len(np.unique(places)) < array.size
+
+
 _FORBIDDEN = {
     Made.AS_ONE_OF_MANY: (
         "{} is a view and is being modified inplace. This view is the output of a function that returns multiple "
@@ -110,6 +148,10 @@ _FORBIDDEN = {
     Made.IN_INFERENCE: (
         "A view was created in inference mode and is being modified inplace in normal mode ({}). Make the view and "
         "write to it in the same mode."
+    ),
+    Made.OVERTAKEN: (
+        "A view was created in inference mode and its base or another view of its base has been modified inplace in "
+        "normal mode ({}). Make the view and write to it in the same mode."
     ),
 }
 
@@ -138,12 +180,19 @@ def rebase(x: Tensor, node: Any) -> None:
         return
     for alias in storage_of(x).living():
         seen = view_of(alias)
-        if seen is not None and seen.base is base and seen.made is not Made.WITHOUT_GRAD:
+        if seen is None or seen.base is not base:
+            continue
+        if seen.made in (Made.IN_INFERENCE, Made.OVERTAKEN):
+            seen.made = Made.OVERTAKEN
+        else:
             _give(alias, _derived(base.node, seen, alias))
 
 
 def _derived(node: Any, view: View, tensor: Tensor) -> Any:
     """The nodes that lead from the base's node to a view of it."""
+    if view.made is Made.WITHOUT_GRAD:
+        shape = tensor.array.shape
+        return bare_node(left_behind, (node,), {}, (shape,), tensor.array)
     for op, params, before, after in view.steps:
         node = bare_node(op, (node,), params, (before,), tensor.array, after)
     return node
@@ -172,7 +221,9 @@ def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
 
 
 def _copied(kept: Any, memory: Any) -> Any:
-    return kept.copy() if type(kept) is ndarray and np.may_share_memory(kept, memory) else kept
+    if type(kept) is ndarray and (np.may_share_memory(kept, memory) or not kept.size):
+        return kept.copy()
+    return kept.apart(memory) if isinstance(kept, Packed) else kept
 
 
 def _check_fits(x: Tensor, out: Tensor, called: str) -> None:
@@ -199,7 +250,7 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         tracer.adopt(tensor)
     before = {id(tensor.array) for tensor in (x, base)}
     writes.record(x.array, user_site(), since)
-    with Scope(recording=False):
+    with unrecorded():
         whole = out if view is None else put_steps(wrap(base.array), out, view.steps)
         others = [t for t in storage_of(x).living() if t is not x and t is not base]
         parts = []

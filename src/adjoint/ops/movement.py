@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import movement, primitive
+from adjoint.core.op import apply
 from adjoint.core.spec import Spec
 
 
 def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
-    def title(params: dict[str, Any], _: Any) -> str:
-        return params_to_name.get(params.get("called", ""), default)
+    def title(node: Any) -> str:
+        return params_to_name.get(node.params.get("called", ""), default)
 
     return title
 
@@ -28,6 +29,11 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
 def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
     """The same elements in row-major order under another shape; a view where the memory allows."""
     return np.reshape(x, shape)
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """`reshape` of a result that nobody else sees: no view, but the tensor that the memory belongs to."""
+    return apply(reshape.op, (x,), {"shape": shape})  # type: ignore[attr-defined]
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -68,6 +74,9 @@ def swap(x: Any, a: int, b: int) -> Any:
 )
 def expand(x: Any, *, shape: tuple[int, ...]) -> Any:
     """x repeated along new and size-1 dimensions without copying; its gradient is summed by the walk."""
+    lead = len(shape) - x.ndim
+    if shape == (1,) * lead + x.shape:  # nothing is repeated, so it may be written
+        return x[(None,) * lead + (...,)]
     return np.broadcast_to(x, shape)
 
 
@@ -173,7 +182,7 @@ def _piece(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int
 @primitive(family="cat", spec=_cat_spec, linear=True, dtensors=_piece)
 def cat(*tensors: Any, axis: int) -> Any:
     """Tensors of one type joined along `axis`."""
-    return np.concatenate(tensors, axis)
+    return np.asarray(np.concatenate(tensors, axis), order="C")  # of transposed parts NumPy makes a transposed whole
 
 
 def numel(shape: tuple[int, ...]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.hooks import Hooked, NodeHooks
-from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.node import Output, edge, tick
 from adjoint.core.release import freed_without_recursion
 from adjoint.core.site import Site, site_of, user_frame
@@ -23,7 +23,7 @@ def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> t
     """Slices of these sizes along `axis`, one after another."""
     shape = x.array.shape
     starts = [sum(sizes[:i]) for i in range(len(sizes))] if len(sizes) < 8 else np.cumsum([0, *sizes[:-1]]).tolist()
-    with Scope(recording=False):
+    with unrecorded():
         pieces = [
             slice(x, bounds=tuple((a, a + size, 1) if d == axis else (0, n, 1) for d, n in enumerate(shape)))
             for a, size in zip(starts, sizes, strict=True)
@@ -33,7 +33,7 @@ def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> t
 
 def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The elements along `axis`, without it."""
-    with Scope(recording=False):
+    with unrecorded():
         pieces = [select(x, axis=axis, at=i) for i in range(x.array.shape[axis])]
     return _recorded(x, pieces, axis, UnbindBackward0)
 

@@ -43,19 +43,16 @@ def reduction(
         kept = {name: _with_kept_axes(rule) for name, rule in rules.items()}
         op = Op(
             function, kept, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
-            node=node or _titled(function.__name__.strip("_")), composite=composite, linear=linear,
+            node=node or _title, composite=composite, linear=linear,
         )  # fmt: skip
         return publish(op.public, op)
 
     return declare
 
 
-def _titled(name: str) -> Callable[..., str]:
-    def title(params: dict[str, Any], x: Any) -> str:
-        over_all = len(params["axes"]) == len(x.shape) and not params["keepdims"]
-        return f"{name.capitalize()}Backward{0 if over_all else 1}"
-
-    return title
+def _title(node: Any) -> str:
+    over_all = len(node.params["axes"]) == len(node.shapes[0]) and not node.params["keepdims"]
+    return f"{node.op.name.capitalize()}Backward{0 if over_all else 1}"
 
 
 def reduced(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
@@ -78,7 +75,9 @@ def _with_kept_axes(rule: Rule) -> Rule:
         kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
         if "out" in values:
             values["out"] = reshape(values["out"], shape=kept)
-        return rule(reshape(g, shape=kept), *[values[name] for name in names])
+        if len(g.shape):  # a number broadcasts as it is
+            g = reshape(g, shape=kept)
+        return rule(g, *[values[name] for name in names])
 
     with_kept_axes.parameters = ("g", *asked)  # type: ignore[attr-defined]
     return with_kept_axes
@@ -210,6 +209,7 @@ def argmin(x: Any, *, axis: int, keepdims: bool) -> Any:
 
 @primitive(
     spec=lambda x, *, axis: Spec(x.shape, x.dtype),
+    linear=True,
     dx=lambda g, axis: flip(cumsum(flip(g, axes=(axis,)), axis=axis), axes=(axis,)),
 )
 def cumsum(x: Any, *, axis: int) -> Any:

@@ -26,6 +26,7 @@ def _windows_spec(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Spe
 
 @primitive(
     spec=_windows_spec,
+    linear=True,
     dx=lambda g, x_shape, stride, dilation: fold(g, shape=x_shape, stride=stride, dilation=dilation),
 )
 def windows(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Any:
@@ -43,6 +44,7 @@ def windows(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Any:
 
 @primitive(
     spec=lambda x, *, shape, stride, dilation: Spec(shape, x.dtype),
+    linear=True,
     dx=lambda g, x_shape, shape, stride, dilation: windows(
         g, size=x_shape[-_window_rank(x_shape, shape) :], stride=stride, dilation=dilation
     ),

@@ -1,0 +1,113 @@
+"""Where a transform began in the recorded graph: what it differentiates by, and which results lead further back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+from adjoint.autograd.batch import Batch
+from adjoint.core.mode import Scope, mode
+from adjoint.core.node import Leaf, tick
+from adjoint.core.tensor import Tensor, detach, tangents_of, twin
+from adjoint.core.tree import mapped
+from adjoint.ops.movement import reshape
+
+TARGETS: WeakSet[Leaf] = WeakSet()  # leaves that transforms made: nobody else asks for their gradients
+
+
+class Origin:
+    """A block in which a function is recorded so that it can be differentiated, whatever the grad mode around it.
+
+    Nodes older than `start` belong to those around. Where nothing was recorded around, results have no history.
+    """
+
+    __slots__ = ("recording", "scope", "start")
+
+    def __init__(self) -> None:
+        self.recording = mode.recording
+        self.start = tick()
+        self.scope = Scope(recording=True, inference=False, deferred=False)
+
+    def __enter__(self) -> Self:
+        self.scope.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.scope.__exit__(kind, error, trace)
+
+    def target(self, x: Any) -> Tensor:
+        """`x` as something of its own to differentiate by: made from `x`, if that has a history, else a leaf.
+
+        So a derivative by it leaves out what reaches `x` by another way. Raises ValueError for what is no tensor,
+        RuntimeError for elements that are not floating.
+        """
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+        if self.recording and x.node is not None and x.node.order >= mode.floor:
+            return reshape(x, shape=x.array.shape)
+        alias = twin(x)
+        if mode.tracer is not None:
+            (alias.array,) = mode.tracer.symbols((x,))
+        return leaf(alias)
+
+    def asked_again(self, tensors: Sequence[Tensor]) -> bool:
+        """True if a derivative of the tensors may be differentiated further: by a level around, or by its leaves."""
+        if mode.special:
+            return True
+        return self.recording and any(self._leads_out(x.node, {}) for x in tensors)
+
+    def released(self, results: Any) -> Any:
+        """The results as the level around may have them: with the history that leads back there, and no other."""
+        seen: dict[Any, bool] = {}
+        return mapped(lambda x: self._released(x, seen) if isinstance(x, Tensor) else x, results)
+
+    def _released(self, x: Tensor, seen: dict[Any, bool]) -> Tensor:
+        if not self.recording:
+            return x if x.node is None and not mode.special else detach(x)
+        node = x.node if x.node is not None and self._leads_out(x.node, seen) else None
+        array = x.array
+        if type(array) is Batch:  # the level around has a history of its own
+            physical = self._released(array.physical, seen)
+            if physical is not array.physical:
+                array = Batch(physical, array.batched, array.level)
+        pairs = [(level, held.value) for level, held in (tangents_of(x) or {}).items() if held.value is not None]
+        tangents = [(level, t, self._released(t, seen)) for level, t in pairs]
+        if node is x.node and array is x.array and all(t is cut for _, t, cut in tangents):
+            return x
+        out = twin(x)
+        out.array, out.node = array, node
+        if tangents:
+            from adjoint.autograd.forward import carry
+
+            for level, _, cut in tangents:
+                carry(out, cut, level)
+        return out
+
+    def _leads_out(self, node: Any, seen: dict[Any, bool]) -> bool:
+        """True if the history reaches a node that was there before, or a leaf that is not a transform's own."""
+        if node is None:
+            return False
+        stack, newer = [node], []
+        while stack:
+            one = stack.pop()
+            if one in seen:
+                continue
+            seen[one] = one.order < self.start or (type(one) is Leaf and one not in TARGETS)
+            if not seen[one]:
+                newer.append(one)
+                stack.extend(parent for parent in one.parents if parent is not None)
+        newer.sort(key=lambda one: one.order)  # parents before those made from them
+        for one in newer:
+            seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
+        return seen[node]
+
+
+def leaf(x: Tensor) -> Tensor:
+    """`x`, as a leaf whose gradient only a transform asks for."""
+    x.requires_grad_()
+    TARGETS.add(x.node)
+    return x

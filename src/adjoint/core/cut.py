@@ -1,0 +1,52 @@
+"""Where a tensor lost its history: kept by the tensor itself, for those who ask why it has no gradient."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType
+from typing import Any
+
+from adjoint.core.site import Site, site_of, user_frame
+
+new = object.__new__
+
+
+class Cut:
+    """What ended the recording, `detach()` say, and the place in the user's program.
+
+    In `mode.cut`, one for a whole block: `storage` is then what the results made in the block get for theirs.
+    """
+
+    __slots__ = ("at", "code", "storage", "what")
+    what: str
+    code: CodeType
+    at: int
+    storage: Any
+
+    @property
+    def site(self) -> Site:
+        """The user's line."""
+        return site_of(self.code, self.at)
+
+    def __repr__(self) -> str:
+        return f"{self.what} at {self.site}"
+
+
+def cut_at(what: str, code: CodeType, at: int = 0, storage: Any = None) -> Cut:
+    """A cut at an instruction of `code`."""
+    cut = new(Cut)
+    cut.what, cut.code, cut.at, cut.storage = what, code, at, storage
+    return cut
+
+
+def cut_here(what: str) -> Cut:
+    """A cut at the line of the user's program that called the function which calls this."""
+    frame = user_frame(sys._getframe(2))
+    cut = new(Cut)
+    cut.what, cut.code, cut.at, cut.storage = what, frame.f_code, frame.f_lasti, None
+    return cut
+
+
+def cut_of(tensor: Any) -> Cut | None:
+    """Where the tensor lost its history, if anybody took it away."""
+    return getattr(tensor, "_cut", None)

@@ -1,0 +1,49 @@
+"""The limits of element types: `finfo` and `iinfo`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import as_dtype, get_default_dtype
+
+
+class finfo:
+    """`eps`, `max`, `min`, `tiny` and their like of a floating type, the default one unless given."""
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+
+    def __init__(self, type: Any = None) -> None:
+        kind = get_default_dtype() if type is None else as_dtype(type)
+        if kind.rank < 2:
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{kind.name}'"
+            )
+        found = np.finfo(kind.numpy)
+        self.dtype, self.bits = kind.name, int(found.bits)
+        self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
+        self.tiny = self.smallest_normal = float(found.smallest_normal)
+        self.resolution = float(found.resolution)
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}={getattr(self, name):g}" for name in ("resolution", "min", "max", "eps", "tiny"))
+        return f"finfo({named}, dtype={self.dtype})"
+
+
+class iinfo:
+    """`bits`, `max` and `min` of an integer type."""
+
+    __slots__ = ("bits", "dtype", "max", "min")
+
+    def __init__(self, type: Any) -> None:
+        kind = as_dtype(type)
+        if kind.rank != 1:
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{kind.name}'"
+            )
+        found = np.iinfo(kind.numpy)
+        self.dtype, self.bits, self.max, self.min = kind.name, found.bits, int(found.max), int(found.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,92 @@
+"""Arguments and results as trees: tuples, lists, dicts, named tuples and dataclasses of leaves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Structure(NamedTuple):
+    """How a container was built: its kind, its keys, and the structures inside; a leaf has kind None."""
+
+    kind: Any
+    keys: tuple[Any, ...]
+    parts: tuple[Structure, ...]
+
+    def __repr__(self) -> str:
+        """As the container prints, with `*` for each leaf."""
+        if self.kind is None:
+            return "*"
+        if issubclass(self.kind, dict):
+            pairs = zip(self.keys, self.parts, strict=True)
+            return "{" + ", ".join(f"{key!r}: {part!r}" for key, part in pairs) + "}"
+        inside = ", ".join(map(repr, self.parts))
+        if self.kind is tuple:
+            return f"({inside},)" if len(self.parts) == 1 else f"({inside})"
+        return f"[{inside}]" if self.kind is list else f"{self.kind.__name__}({inside})"
+
+
+LEAF = Structure(None, (), ())
+
+
+def flatten(value: Any) -> tuple[list[Any], Structure]:
+    """The leaves from left to right, and what held them."""
+    leaves: list[Any] = []
+    return leaves, _walk(value, leaves)
+
+
+def _walk(value: Any, leaves: list[Any]) -> Structure:
+    kind = type(value)
+    if isinstance(value, dict):
+        return Structure(kind, tuple(value), tuple(_walk(v, leaves) for v in value.values()))
+    if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return Structure(kind, (len(value),), tuple(_walk(v, leaves) for v in value))
+    if hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
+        names = tuple(kind.__dataclass_fields__)
+        return Structure(kind, names, tuple(_walk(getattr(value, n), leaves) for n in names))
+    leaves.append(value)
+    return LEAF
+
+
+def unflatten(structure: Structure, leaves: Any) -> Any:
+    """The container again, around the next leaves of an iterator."""
+    kind = structure.kind
+    if kind is None:
+        return next(leaves)
+    parts = [unflatten(part, leaves) for part in structure.parts]
+    if issubclass(kind, dict):
+        return kind(zip(structure.keys, parts, strict=True))
+    if kind in (tuple, list):
+        return kind(parts)
+    if hasattr(kind, "_fields"):
+        return kind(*parts)
+    return kind(**dict(zip(structure.keys, parts, strict=True)))
+
+
+def leaf_count(structure: Structure) -> int:
+    """How many leaves a tree of this structure has."""
+    return 1 if structure.kind is None else sum(map(leaf_count, structure.parts))
+
+
+def spread(value: Any, structure: Structure) -> list[Any] | None:
+    """One entry for each leaf of a tree: `value` has the tree's structure, or ends early and stands for what is below.
+
+    None if the two do not match.
+    """
+    leaves, given = flatten(value)
+    found: list[Any] = []
+    return found if _spread(given, iter(leaves), structure, found) else None
+
+
+def _spread(given: Structure, leaves: Any, structure: Structure, found: list[Any]) -> bool:
+    if given.kind is None:
+        found.extend([next(leaves)] * leaf_count(structure))
+        return True
+    if (given.kind, given.keys) != (structure.kind, structure.keys):
+        return False
+    return all(_spread(a, leaves, b, found) for a, b in zip(given.parts, structure.parts, strict=True))
+
+
+def mapped(function: Any, value: Any) -> Any:
+    """The tree with `function` of each leaf in its place."""
+    leaves, structure = flatten(value)
+    return unflatten(structure, map(function, leaves))

@@ -1,0 +1,308 @@
+"""What a tensor says of itself, and what the library's is not: no device but the CPU, no layout but strides."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import DTYPES
+from adjoint.core.layout import strided
+from adjoint.core.region import offset, owner
+from adjoint.core.storage import share
+from adjoint.core.tensor import Tensor, method, wrap
+from adjoint.functions import shape
+from adjoint.functions.dims import sizes
+from adjoint.ops import reduction
+
+__all__ = [
+    "get_device", "is_complex", "is_conj", "is_distributed", "is_floating_point", "is_neg", "is_nonzero",
+    "is_same_size", "is_signed", "is_storage", "is_tensor", "numel",
+]  # fmt: skip
+
+ABSENT = (
+    "is_cuda", "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
+    "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
+)  # fmt: skip
+for _name in ABSENT:
+    setattr(Tensor, _name, False)
+for _name, _value in {"is_cpu": True, "layout": strided, "name": None}.items():
+    setattr(Tensor, _name, _value)
+
+
+def is_tensor(obj: Any, /) -> bool:
+    """True for a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any, /) -> bool:
+    """True for what `Tensor.untyped_storage` gives."""
+    return isinstance(obj, UntypedStorage)
+
+
+def numel(input: Tensor) -> int:
+    """Number of elements."""
+    return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """True for a floating dtype."""
+    return input.is_floating_point()
+
+
+@method
+def is_complex(input: Tensor) -> bool:
+    """True for a complex dtype."""
+    return bool(input.array.dtype.kind == "c")
+
+
+@method
+def is_signed(input: Tensor) -> bool:
+    """True if the dtype has negative numbers."""
+    return bool(DTYPES[input.array.dtype].is_signed)
+
+
+@method
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are computed at once."""
+    return False
+
+
+@method
+def is_neg(input: Tensor) -> bool:
+    """False: negatives are computed at once."""
+    return False
+
+
+@method
+def is_distributed(input: Tensor) -> bool:
+    """False: a tensor is in one process."""
+    return False
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """True if the one element is not zero. Raises RuntimeError for more or fewer elements."""
+    if input.numel() != 1:
+        some = "no values" if not input.numel() else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {some} is ambiguous")
+    return bool(input)
+
+
+@method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """True if both have one shape."""
+    return bool(input.array.shape == other.array.shape)
+
+
+@method
+def get_device(input: Tensor) -> int:
+    """-1: the CPU."""
+    return -1
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """True if both are the same memory, seen in the same way."""
+    x, y = (t.numpy_view("is_set_to()") for t in (self, tensor))
+    return bool(x.ctypes.data == y.ctypes.data and x.shape == y.shape and x.strides == y.strides)
+
+
+@method
+def is_shared(self: Tensor) -> bool:
+    """False: the memory belongs to this process."""
+    return False
+
+
+@method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: there is no other device for which memory could be pinned."""
+    return False
+
+
+@method
+def is_coalesced(self: Tensor) -> bool:
+    """False: the tensor is not sparse."""
+    return False
+
+
+@method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: there is no other device for which memory could be pinned."""
+    return self
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+@method
+def nelement(self: Tensor) -> int:
+    """Number of elements."""
+    return self.numel()
+
+
+@method
+def ndimension(self: Tensor) -> int:
+    """Number of dimensions."""
+    return self.ndim
+
+
+@method
+def storage_offset(self: Tensor) -> int:
+    """How many elements lie before the first one in the memory that the tensor is a view of."""
+    return offset(self.numpy_view("storage_offset()"))
+
+
+@method
+def dense_dim(self: Tensor) -> int:
+    """Number of dimensions."""
+    return self.ndim
+
+
+@method
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed to a shape that broadcasts to this one. Raises RuntimeError if it does not."""
+    wanted = sizes(size)
+    lead = self.ndim - len(wanted)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, self.array.shape[max(lead, 0) :], strict=False)):
+        raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(self.array.shape)}.")
+    out: Tensor = reduction.sum_to(self, wanted)
+    return out
+
+
+@method
+def conj(self: Tensor) -> Tensor:
+    """The complex conjugate; a real tensor itself. Raises RuntimeError for a complex one that requires grad."""
+    if self.array.dtype.kind != "c":
+        return self
+    return _part(self, np.conj)
+
+
+def _part(x: Tensor, take: Any) -> Tensor:
+    if x.requires_grad:
+        raise RuntimeError(f"{take.__name__}: gradients of complex tensors are not there yet")
+    out = wrap(take(x.numpy_view("conj()")))
+    if out.array.base is not None:
+        share(x, out)
+    return out
+
+
+def _nbytes(self: Tensor) -> int:
+    """Bytes of all elements."""
+    return self.numel() * self.element_size()
+
+
+def _itemsize(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self.element_size()
+
+
+def _volatile(self: Tensor) -> bool:
+    """False; what it once meant is `no_grad`."""
+    warnings.warn(
+        "volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2
+    )
+    return False
+
+
+def _real(self: Tensor) -> Tensor:
+    """The real part; a real tensor itself."""
+    return _part(self, np.real) if is_complex(self) else self
+
+
+def _imag(self: Tensor) -> Tensor:
+    """The imaginary part. Raises RuntimeError for a real tensor."""
+    if not is_complex(self):
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return _part(self, np.imag)
+
+
+def _adjoint(self: Tensor) -> Tensor:
+    """The last two dimensions exchanged, and conjugated."""
+    return conj(shape.transpose(self, -2, -1))
+
+
+def _conjugate_transpose(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix. Raises RuntimeError for other ranks but 0."""
+    if self.ndim not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+    return conj(shape.transpose(self, 0, 1)) if self.ndim else self
+
+
+_PROPERTIES = {
+    "nbytes": _nbytes, "itemsize": _itemsize, "real": _real, "imag": _imag, "mH": _adjoint, "H": _conjugate_transpose,
+    "volatile": _volatile,
+}  # fmt: skip
+for _name, _of in _PROPERTIES.items():
+    setattr(Tensor, _name, property(_of))
+setattr(Tensor, "adjoint", _adjoint)  # noqa: B010  mypy would take a plain assignment for a mistake
+
+
+class UntypedStorage:
+    """The memory that a tensor sees, as bytes."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return int(self.array.ctypes.data)
+
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return int(self.array.nbytes)
+
+    def size(self) -> int:
+        """Number of elements."""
+        return len(self)
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def tolist(self) -> list[Any]:
+        """The bytes."""
+        found: list[Any] = self._flat().view(np.uint8).tolist()
+        return found
+
+    def _flat(self) -> Any:
+        return self.array.reshape(-1, order="K")
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.tolist()[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self.array is other.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that the tensor sees, as bytes."""
+    return UntypedStorage(owner(self.numpy_view("untyped_storage()")))
+
+
+@method
+def to_dense(self: Tensor) -> Tensor:
+    """The tensor itself: it is dense."""
+    return self
+
+
+@method
+def resolve_conj(self: Tensor) -> Tensor:
+    """The tensor itself: conjugates are computed at once."""
+    return self
+
+
+@method
+def resolve_neg(self: Tensor) -> Tensor:
+    """The tensor itself: negatives are computed at once."""
+    return self
+

@@ -1,0 +1,142 @@
+"""Functions and methods that few programs use: their modules are imported when a name of theirs is first asked for.
+
+Import time is a promise, so the names stand here before the modules do: a method as a descriptor, in whose place its
+module puts the method itself. tests/functions/test_late.py holds these tables to what the modules publish.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from adjoint.core.tensor import Tensor
+
+METHODS: dict[str, str] = {
+    "arrangement": """
+        diag diag_embed diagflat diagonal_scatter fliplr flipud moveaxis roll rot90 select_scatter slice_scatter trace
+    """,
+    "description": """
+        H adjoint conj dense_dim get_device imag is_coalesced is_complex is_conj is_cpu is_cuda is_distributed is_ipu
+        is_maia is_meta is_mkldnn is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size
+        is_set_to is_shared is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout mH name nbytes
+        ndimension nelement pin_memory real resolve_conj resolve_neg share_memory_ storage_offset sum_to_size to_dense
+        untyped_storage volatile
+    """,
+    "distance": """
+        dist renorm renorm_
+    """,
+    "elementary": """
+        acosh acosh_ arccosh arccosh_ arcsinh arcsinh_ arctanh arctanh_ asinh asinh_ atanh atanh_ clamp_max clamp_max_
+        clamp_min clamp_min_ copysign copysign_ deg2rad deg2rad_ digamma digamma_ erfc erfc_ erfinv erfinv_ fix fix_
+        float_power float_power_ fmax fmin frac frac_ gcd gcd_ heaviside heaviside_ hypot hypot_ igamma igamma_
+        igammac igammac_ isneginf isposinf isreal lcm lcm_ ldexp ldexp_ lgamma lgamma_ logaddexp logaddexp2 logit
+        logit_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nansum nextafter nextafter_ polygamma polygamma_
+        positive rad2deg rad2deg_ sgn sgn_ signbit sinc sinc_ xlogy xlogy_
+    """,
+    "legacy": """
+        apply_ new new_empty new_empty_strided type
+    """,
+    "linalg": """
+        cholesky det inverse logdet qr slogdet
+    """,
+    "order": """
+        aminmax argwhere bincount histc kthvalue median mode msort nanmedian nanquantile quantile unique
+        unique_consecutive
+    """,
+    "products": """
+        addbmm addbmm_ addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_ cross ger inner kron matrix_power vdot
+    """,
+    "scan": """
+        cummax cummin cumprod cumprod_ cumsum_ diff logcumsumexp
+    """,
+    "scatter": """
+        fill_diagonal_ index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_
+        index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_ scatter_reduce
+        scatter_reduce_ take
+    """,
+    "sections": """
+        dsplit hsplit split_with_sizes tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit
+    """,
+    "strides": """
+        as_strided as_strided_ diagonal narrow_copy resize resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_
+        transpose_ unfold unsqueeze_
+    """,
+}
+FUNCTIONS: dict[str, str] = {
+    "arrangement": """
+        atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod column_stack
+        combinations dstack meshgrid row_stack tril_indices triu_indices
+    """,
+    "description": """
+        is_floating_point is_storage is_tensor numel
+    """,
+    "distance": """
+        cdist pdist std_mean var_mean
+    """,
+    "elementary": """
+        threshold
+    """,
+    "legacy": """
+        BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+    """,
+    "order": """
+        bucketize isin searchsorted
+    """,
+    "products": """
+        chain_matmul tensordot vander
+    """,
+    "strides": """
+        empty_strided
+    """,
+}
+IN_PLACE = """
+    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_
+    atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
+    fix_ floor_ frac_ gcd_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
+    rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
+"""  # methods that are functions of the library too
+
+
+class Late:
+    """Stands for a method, or an attribute, until its module is imported."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self.source = source
+
+    def __get__(self, tensor: Tensor | None, kind: type[Tensor]) -> Any:
+        import_module(self.source)
+        return getattr(kind if tensor is None else tensor, self.name)
+
+
+def find(name: str) -> Any:
+    """The late function of this name, or None."""
+    if name in IN_PLACE.split():
+        return getattr(Tensor, name)
+    if name not in SOURCES:
+        return None
+    module = import_module(SOURCES[name])
+    return getattr(module, name) if name in module.__all__ else None
+
+
+def names() -> list[str]:
+    """All the late functions. Imports their modules."""
+    load()
+    published = (import_module(source).__all__ for source in set(SOURCES.values()))
+    return [*IN_PLACE.split(), *(name for module in published for name in module)]
+
+
+def load() -> None:
+    """Import all the modules: for tools that list what there is."""
+    for source in sorted(set(SOURCES.values())):
+        import_module(source)
+
+
+def _sources(table: dict[str, str]) -> dict[str, str]:
+    return {name: f"adjoint.functions.{module}" for module, names in table.items() for name in names.split()}
+
+
+SOURCES = _sources(METHODS) | _sources(FUNCTIONS)
+for _name, _source in _sources(METHODS).items():
+    if _name not in vars(Tensor):
+        setattr(Tensor, _name, Late(_name, _source))

@@ -1,0 +1,107 @@
+"""Older ways to name a type and to make a tensor: `FloatTensor`, `Tensor.type`, `Tensor.new`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core import dtype as dtypes
+from adjoint.core.dtype import as_dtype, default
+from adjoint.core.tensor import Tensor, method
+from adjoint.functions import conversion, creation
+from adjoint.functions.dims import sizes
+
+__all__ = [
+    "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+    "ShortTensor",
+]  # fmt: skip
+
+
+class OfType(type):
+    """The class of typed constructors: a tensor is an instance of the one of its dtype."""
+
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
+        """Zeros of the sizes given, or a copy of data, in this type."""
+        return _made(data, cls.dtype)
+
+
+def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
+    if len(data) == 1 and not isinstance(data[0], int) and data[0].__class__.__name__ != "Size":
+        return creation.tensor(data[0], dtype=kind)
+    return creation.zeros(*sizes(data), dtype=kind) if data else creation.zeros(0, dtype=kind)
+
+
+_NAMES = {
+    "Bool": dtypes.bool_, "Byte": dtypes.uint8, "Char": dtypes.int8, "Double": dtypes.float64, "Float": dtypes.float32,
+    "Half": dtypes.float16, "Int": dtypes.int32, "Long": dtypes.int64, "Short": dtypes.int16,
+}  # fmt: skip
+
+
+def _constructor(name: str) -> Any:
+    kind = _NAMES[name]
+    about = f"Zeros of the sizes given, or a copy of data, as {kind.name}; each tensor of that type is an instance."
+    return OfType(f"{name}Tensor", (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
+
+
+BoolTensor, ByteTensor, CharTensor = _constructor("Bool"), _constructor("Byte"), _constructor("Char")
+DoubleTensor, FloatTensor, HalfTensor = _constructor("Double"), _constructor("Float"), _constructor("Half")
+IntTensor, LongTensor, ShortTensor = _constructor("Int"), _constructor("Long"), _constructor("Short")
+
+
+@method
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type; or the tensor in another, named by a dtype, a constructor or its name."""
+    if dtype is None:
+        return next(f"adjoint.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2].removesuffix("Tensor")
+        if name not in _NAMES and name:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = _NAMES.get(name, default.floating)
+    elif dtype is Tensor:
+        dtype = default.floating
+    elif isinstance(dtype, OfType):
+        dtype = dtype.dtype
+    return conversion.to(self, as_dtype(dtype))
+
+
+@method
+def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
+    """Zeros of the sizes given, or a copy of data, in this tensor's type."""
+    return _made(data, self.dtype)
+
+
+@method
+def new_empty(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written, of this dtype; it is zero."""
+    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+@method
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`empty_strided`, of this dtype."""
+    from adjoint.functions.strides import empty_strided
+
+    return empty_strided(size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+@method
+def apply_(self: Tensor, function: Any) -> Tensor:
+    """Replace each element by function(element). Raises RuntimeError for a tensor that requires grad."""
+    if self.requires_grad:
+        raise TypeError("can't call apply_ on Variable that requires grad. Use var.detach().apply_() instead.")
+    array = self.numpy_view("apply_()")
+    values = np.array([function(v) for v in array.reshape(-1).tolist()]).reshape(array.shape)
+    return conversion.copy_(self, creation.tensor(values.astype(array.dtype)))

@@ -1,0 +1,331 @@
+"""What follows from an order: medians, quantiles, modes, distinct elements, places in sorted sequences, counts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.op import apply
+from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.functions.dims import one_dim
+from adjoint.functions.reduce import Extreme, _check_not_empty, _itself, _picked, argsort, sort
+from adjoint.functions.shape import ravel
+from adjoint.functions.surface import named, public
+from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
+
+__all__ = [
+    "aminmax", "argwhere", "bincount", "bucketize", "histc", "isin", "kthvalue", "median", "mode", "msort", "nanmedian",
+    "nanquantile", "quantile", "searchsorted", "unique", "unique_consecutive",
+]  # fmt: skip
+
+
+class Bounds(NamedTuple):
+    """What `aminmax` returns."""
+
+    min: Tensor
+    max: Tensor
+
+
+@public()
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements, NaN if one is; with `dim` the pair (values, indices).
+
+    Of the whole tensor, elements that equal the median share the gradient.
+    """
+    return _median(input, dim, keepdim, False)
+
+
+@public()
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of what is not NaN."""
+    return _median(input, dim, keepdim, True)
+
+
+def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+    kind = "NanmedianBackward" if ignore_nan else "MedianBackward"
+    if dim is None:
+        return named(_shared_median(ravel(input), ignore_nan), kind + "0")
+    axis = one_dim(dim, input.ndim)
+    _check_not_empty("median", input, dim, RuntimeError)
+    if not input.ndim:
+        return _itself(input)
+    found = _picked(input, _middle(input.detach(), axis, ignore_nan), axis, keepdim)
+    return Extreme(named(found.values, kind + "1"), found.indices)
+
+
+def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
+    """Where the median along `axis` stands, as if that dimension had size 1."""
+    order = argsort(x, axis)
+    size, whole = x.array.shape[axis], np.dtype(np.int64)
+    missing = reduction.sum(selection.cast(comparison.isnan(x), dtype=whole), axes=(axis,), keepdims=True)
+    present = arithmetic.sub(size, missing)
+    if ignore_nan:
+        place = arithmetic.floor_divide(arithmetic.sub(arithmetic.maximum(present, 1), 1), 2)
+    else:  # the first NaN, if there is one
+        place = selection.where(comparison.gt(missing, 0), present, (size - 1) // 2)
+    return indexing.gather(order, place, axis=axis)
+
+
+def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
+    if not flat.numel():
+        return constant(np.array(np.nan, flat.array.dtype))
+    value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
+    same: Any = comparison.logical_or(
+        comparison.eq(flat.detach(), value),
+        comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
+    )
+    if flat.array.dtype.kind != "f":
+        return movement.reshape(value, shape=())
+    share = selection.cast(same, dtype=flat.array.dtype)
+    share = arithmetic.div(share, reduction.sum(share, axes=(0,), keepdims=True))
+    chosen = selection.where(same, flat, np.zeros((), flat.array.dtype))
+    out = reduction.sum(arithmetic.mul(chosen, share), axes=(0,), keepdims=False)
+    return _exactly(out, value)
+
+
+def _exactly(out: Tensor, value: Tensor) -> Tensor:
+    """`out` with the value that rounding took from it."""
+    if type(out.array) is np.ndarray:
+        out.array = value.array.reshape(())
+    return out
+
+
+@public()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
+    if not input.ndim:
+        return _itself(input)
+    order = argsort(input, axis)
+    bounds = tuple((k - 1, k, 1) if d == axis else (0, n, 1) for d, n in enumerate(input.array.shape))
+    found = _picked(input, movement.slice(order, bounds=bounds), axis, keepdim)
+    return Extreme(named(found.values, "KthvalueBackward0"), found.indices)
+
+
+@public()
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """The most frequent element along `dim`, the smallest of these, and the index of its last occurrence."""
+    axis = one_dim(dim, input.ndim)
+    if not input.ndim:
+        return _itself(input)
+    array = np.moveaxis(input.numpy_view("mode()"), axis, -1)
+    places = np.empty(array.shape[:-1], np.int64)
+    for at in np.ndindex(*places.shape):
+        row = array[at]
+        values, counts = np.unique(row, return_counts=True)
+        places[at] = np.flatnonzero(row == values[counts.argmax()])[-1]
+    found = _picked(input, constant(np.expand_dims(places, axis)), axis, keepdim)
+    return Extreme(named(found.values, "ModeBackward0"), found.indices)
+
+
+@public()
+def msort(input: Tensor) -> Tensor:
+    """Sorted along dimension 0."""
+    return sort(input, 0).values
+
+
+@public()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Bounds:
+    """`amin` and `amax` over `dim`, or over all dimensions."""
+    x: Any = input
+    over: Any = () if dim is None else dim
+    return Bounds(x.amin(over, keepdim), x.amax(over, keepdim))
+
+
+@public()
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The q-quantiles along `dim`, or of all elements; between two elements by `interpolation`.
+
+    Raises RuntimeError for a q outside [0, 1]. Several q stand in a dimension of their own, the first.
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@public()
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """`quantile` of what is not NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+ROUNDED: dict[str, Any] = {
+    "linear": None, "midpoint": None, "lower": np.floor, "higher": np.ceil, "nearest": np.round,
+}  # fmt: skip
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
+) -> Tensor:
+    if input.array.dtype.kind != "f":
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if interpolation not in ROUNDED:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    wanted = np.asarray(q.numpy_view("quantile()") if isinstance(q, Tensor) else q, np.float64)
+    if wanted.ndim > 1 or bool(np.any((wanted < 0) | (wanted > 1))):
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and its values in the range [0, 1]")
+    x = ravel(input) if dim is None else input
+    axis = one_dim(0 if dim is None else dim, x.ndim)
+    if not x.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    x = x if x.ndim else movement.reshape(x, shape=(1,))
+    values: Any = sort(x, axis).values
+    missing = np.isnan(values.numpy_view("quantile()")).sum(axis, keepdims=True)
+    last = values.array.shape[axis] - 1 - (missing if ignore_nan else 0 * missing)
+    results = []
+    for one in wanted.reshape(-1):
+        place = one * np.maximum(last, 0)
+        if ROUNDED[interpolation] is not None:
+            place = ROUNDED[interpolation](place)
+        if not ignore_nan:
+            place = np.where(missing > 0, values.array.shape[axis] - 1, place)
+        low, high = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
+        part = np.full_like(place, 0.5) * (low != high) if interpolation == "midpoint" else place - low
+        below, above = (indexing.gather(values, constant(v), axis=axis) for v in (low, high))
+        weight = constant(part.astype(values.array.dtype))
+        results.append(arithmetic.add(below, arithmetic.mul(arithmetic.sub(above, below), weight)))
+    if dim is None:
+        full = (1,) * input.ndim if keepdim else ()
+    else:
+        full = tuple(1 if d == axis else n for d, n in enumerate(input.array.shape) if keepdim or d != axis)
+    results = [movement.reshape(r, shape=full) for r in results]
+    if wanted.ndim == 0:
+        return results[0]
+    rows = [movement.reshape(r, shape=(1, *full)) for r in results]
+    return apply(movement.cat.op, tuple(rows), {"axis": 0})  # type: ignore[attr-defined]
+
+
+def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
+    """Of slices along a dimension: the place of each distinct one, which one each is, how many each has, the axis."""
+    x = ravel(input.detach()) if dim is None else input.detach()
+    axis = 0 if dim is None else one_dim(dim, x.ndim)
+    rows = np.moveaxis(x.numpy_view("unique()"), axis, 0)
+    rows = rows.reshape(rows.shape[0], -1)
+    if consecutive:
+        new = np.r_[True, (rows[1:] != rows[:-1]).any(1)] if len(rows) else np.zeros(0, bool)
+        inverse = np.cumsum(new) - 1
+        return np.flatnonzero(new), inverse, np.bincount(inverse, minlength=int(new.sum())), axis
+    if rows.shape[1] == 1:
+        _, first, inverse, counts = np.unique(
+            rows[:, 0], return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        )
+    else:
+        _, first, inverse, counts = np.unique(
+            rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+    return first, inverse.reshape(-1), counts, axis
+
+
+def _unique(
+    input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool
+) -> Any:
+    first, inverse, counts, axis = _distinct(input, dim, consecutive)
+    x = ravel(input) if dim is None else input
+    op: Any = indexing.index
+    values = named(apply(op.op, (x, constant(first)), {"pattern": (None,) * axis + (0,)}), "UniqueBackward0")
+    if dim is None:
+        inverse = inverse.reshape(input.array.shape)
+    extra = [(return_inverse, inverse), (return_counts, counts)]
+    found = (values, *(wrap(array.astype(np.int64)) for wanted, array in extra if wanted))
+    return found if len(found) > 1 else values
+
+
+@public()
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The distinct elements, or slices along `dim`, in order; on demand which one each is, and how many each has."""
+    return _unique(input, dim, return_inverse, return_counts, False)
+
+
+@public()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The first of each run of equal elements, or slices along `dim`; otherwise as `unique`."""
+    return _unique(input, dim, return_inverse, return_counts, True)
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where each of `input` would be put into the sorted last dimension: before its equals, or after them."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    ordered = sorted_sequence.numpy_view("searchsorted()")
+    if sorter is not None:
+        ordered = np.take_along_axis(ordered, sorter.numpy_view("searchsorted()"), -1)
+    values = input.numpy_view("searchsorted()") if isinstance(input, Tensor) else np.asarray(input)
+    after: Any = "right" if right or side == "right" else "left"
+    kind = np.int32 if out_int32 else np.int64
+    if ordered.ndim == 1:
+        return wrap(np.asarray(np.searchsorted(ordered, values, after)).astype(kind))
+    if ordered.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(ordered.shape)} and input "
+            f"value tensor {list(values.shape)}"
+        )
+    out = np.empty(values.shape, kind)
+    for at in np.ndindex(*ordered.shape[:-1]):
+        out[at] = np.searchsorted(ordered[at], values[at], after)
+    return wrap(out)
+
+
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number of the interval between `boundaries` in which each element lies."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """True where an element is among `test_elements`."""
+    arrays = [v.numpy_view("isin()") if isinstance(v, Tensor) else np.asarray(v) for v in (elements, test_elements)]
+    return wrap(np.asarray(np.isin(arrays[0], arrays[1], assume_unique=assume_unique, invert=invert)))
+
+
+@public()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each integer occurs in a vector, or the sum of the weights at it."""
+    if input.ndim != 1 or input.array.dtype.kind not in "iu" or (input.numel() and int(input.array.min()) < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return wrap(np.bincount(input.array, minlength=minlength).astype(np.int64))
+    counted = np.bincount(input.array, weights.numpy_view("bincount()"), minlength)
+    return wrap(counted.astype(np.float32 if weights.array.dtype == np.float32 else np.float64))
+
+
+@public()
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements lie in each of `bins` equal intervals of [min, max], or of their own range if both are 0.
+
+    Source: `torch.histc`; the last interval is closed.
+    """
+    array = input.numpy_view("histc()")
+    low, high = float(min), float(max)
+    if low == high and array.size:
+        low, high = float(array.min()), float(array.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    return wrap(np.histogram(array, bins, (low, high))[0].astype(array.dtype))
+
+
+@public()
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of the elements that are not zero: (count, ndim)."""
+    x: Any = input
+    found: Tensor = x.nonzero()
+    return found

@@ -1,0 +1,176 @@
+"""Further products: sums of matrix products, of outer products, over chosen dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op import apply
+from adjoint.core.tensor import Tensor, constant
+from adjoint.functions import linear, shape
+from adjoint.functions.dims import one_dim
+from adjoint.functions.surface import in_place, named, public
+from adjoint.ops import arithmetic, indexing, reduction, selection
+
+__all__ = [
+    "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "ger", "inner", "kron", "matrix_power", "tensordot",
+    "vander", "vdot",
+]  # fmt: skip
+
+setattr(Tensor, "addmm_", in_place(linear.addmm, "addmm_"))  # noqa: B010  mypy would take an assignment for a mistake
+
+
+def _sum(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    scaled = product if alpha == 1 else arithmetic.mul(product, alpha)
+    if beta == 0:
+        return scaled
+    return arithmetic.add(scaled, input if beta == 1 else arithmetic.mul(input, beta))
+
+
+@public(inplace=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
+    total = reduction.sum(linear.bmm(batch1, batch2), axes=(0,), keepdims=False)
+    return named(_sum(input, total, beta, alpha), "AddbmmBackward0")
+
+
+@public(inplace=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · batch1 @ batch2, for each of a stack."""
+    return named(_sum(input, linear.bmm(batch1, batch2), beta, alpha), "BaddbmmBackward0")
+
+
+@public(inplace=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · mat @ vec."""
+    return named(_sum(input, linear.mv(mat, vec), beta, alpha), "AddmvBackward0")
+
+
+@public(inplace=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · vec1 vec2ᵀ."""
+    return named(_sum(input, linear.outer(vec1, vec2), beta, alpha), "AddrBackward0")
+
+
+@public()
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """`outer`, under its older name."""
+    return linear.outer(input, vec2)
+
+
+@public()
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Σ over the last dimension of both, every slice with every slice; with a number, the product."""
+    if not (input.ndim and other.ndim):
+        return arithmetic.mul(input, other)
+    if input.array.shape[-1] != other.array.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.array.shape)} and {list(other.array.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@public()
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """`dot` of real vectors."""
+    return linear.dot(input, other)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+    """Σ over the last `dims` dimensions of a and the first of b, or over the two lists given."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        dims = (range(-dims, 0), range(dims))
+    mine, theirs = ([d] if isinstance(d, int) else list(d) for d in dims)
+    over_a, over_b = [one_dim(d, a.ndim) for d in mine], [one_dim(d, b.ndim) for d in theirs]
+    if len(over_a) != len(over_b):
+        raise RuntimeError("both dimension lists should have same length")
+    for i, j in zip(mine, theirs, strict=True):
+        if a.array.shape[i] != b.array.shape[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.array.shape[i]} in dim {i} and second has "
+                f"size {b.array.shape[j]} in dim {j}"
+            )
+    kept_a = [d for d in range(a.ndim) if d not in over_a]
+    kept_b = [d for d in range(b.ndim) if d not in over_b]
+    lead, tail = [a.array.shape[d] for d in kept_a], [b.array.shape[d] for d in kept_b]
+    inside = int(np.prod([a.array.shape[d] for d in over_a]))
+    left = shape.reshape(shape.permute(a, tuple(kept_a + over_a)), (int(np.prod(lead)), inside))
+    right = shape.reshape(shape.permute(b, tuple(over_b + kept_b)), (inside, int(np.prod(tail))))
+    return shape.reshape(linear.mm(left, right), tuple(lead + tail))
+
+
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, from the left."""
+    parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
+    return reduce(linear.mm, parts)
+
+
+@public()
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Kronecker's product: every element of `input` times the whole of `other`."""
+    n = max(input.ndim, other.ndim)
+    x, y = ((1,) * (n - len(t.array.shape)) + tuple(t.array.shape) for t in (input, other))
+    left = shape.reshape(input, tuple(k for size in x for k in (size, 1)))
+    right = shape.reshape(other, tuple(k for size in y for k in (1, size)))
+    return shape.reshape(arithmetic.mul(left, right), tuple(a * b for a, b in zip(x, y, strict=True)))
+
+
+@public()
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """x × y of vectors of three elements along `dim`, the first such dimension unless given."""
+    sizes = input.array.shape
+    if dim is None:
+        found = [d for d, n in enumerate(sizes) if n == 3]
+        if not found:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = found[0]
+    axis = one_dim(dim, input.ndim)
+    if sizes[axis] != 3 or other.array.shape[axis] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3.")
+    op: Any = indexing.index
+
+    def turned(x: Tensor, order: Sequence[int]) -> Tensor:
+        return apply(op.op, (x, constant(np.array(order))), {"pattern": (None,) * axis + (0,)})
+
+    first = arithmetic.mul(turned(input, (1, 2, 0)), turned(other, (2, 0, 1)))
+    second = arithmetic.mul(turned(input, (2, 0, 1)), turned(other, (1, 2, 0)))
+    return named(arithmetic.sub(first, second), "LinalgCrossBackward0")
+
+
+@public()
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """The n-th power of square matrices, by squaring; of the inverse for a negative n."""
+    sizes = input.array.shape
+    if input.ndim < 2 or sizes[-1] != sizes[-2]:
+        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, got {list(sizes)}")
+    if n < 0:
+        from adjoint.functions.linalg import inv
+
+        return matrix_power(inv(input), -n)
+    if n == 0:
+        return shape.expand(constant(np.eye(sizes[-1], dtype=input.array.dtype)), sizes)
+    out, square = None, input
+    while n:
+        if n & 1:
+            out = square if out is None else linear.matmul(out, square)
+        n >>= 1
+        square = linear.matmul(square, square) if n else square
+    assert out is not None
+    return selection.copy(out) if out is input else out
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers of a vector's elements as columns, falling unless `increasing`."""
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, but got {x.ndim}")
+    n = x.numel() if N is None else N
+    powers = np.arange(n) if increasing else np.arange(n)[::-1].copy()
+    return arithmetic.pow(shape.unsqueeze(x, 1), constant(powers.astype(x.array.dtype)))

@@ -1,0 +1,92 @@
+"""Results written where the caller says: `out=`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adjoint.core import families
+from adjoint.core.dtype import DTYPES
+from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.tensor import Tensor, tangents_of
+from adjoint.ops.inplace import write
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`function(*args, **kwargs)` written into `out`, a tensor or as many as there are results, which is returned.
+
+    Raises RuntimeError where a gradient would be wanted, and for a result that the type of `out` cannot take. Warns
+    where `out` has elements and another shape: it gets the shape of the result.
+    """
+    name = function.__name__
+    targets = list(out) if isinstance(out, (tuple, list)) else [out]
+    for target in targets:
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}")
+    given = [*targets, *_tensors((*args, *kwargs.values()))]
+    if unusual.count and mode.duals is not None and any(tangents_of(t) for t in given):
+        raise RuntimeError(
+            f"Trying to use forward AD with {name} that does not support it because it is an out= function"
+        )
+    if mode.recording and any(t.requires_grad for t in given):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    with Scope(recording=False):
+        found = function(*args, **kwargs)
+        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        for target, result in zip(targets, results, strict=True):
+            _store(target, result, name)
+    return out if len(targets) == 1 and out is targets[0] else type(found)(*out) if hasattr(found, "_fields") else out
+
+
+def _store(target: Tensor, result: Tensor, name: str) -> None:
+    have, got = DTYPES[target.array.dtype], DTYPES[result.array.dtype]
+    if got.rank > have.rank:
+        raise RuntimeError(f"result type {got.name} can't be cast to the desired output type {have.name}")
+    if target.array.shape != result.array.shape:
+        if target.numel():
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which "
+                f"does not match the required output shape {list(result.array.shape)}. This behavior is deprecated, "
+                "and in a future PyTorch release outputs will not be resized unless they have zero elements. You can "
+                "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                UserWarning,
+                stacklevel=4,
+            )
+        target.array = np.zeros(result.array.shape, target.array.dtype)
+        target.storage = None
+    write(target, result, name)
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += _tensors(value)
+    return found
+
+
+def with_out(function: Function) -> Function:
+    """`function`, which takes `out=` too."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and (out := kwargs.pop("out", None)) is not None:
+            return into(out, function, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    published: Any = call
+    return published
+
+
+families.into = into

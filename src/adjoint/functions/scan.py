@@ -1,0 +1,76 @@
+"""Running products, sums of exponentials and extremes; and differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype import default
+from adjoint.core.tensor import Tensor
+from adjoint.functions import joining, shape
+from adjoint.functions.dims import one_dim
+from adjoint.functions.reduce import Extreme, _itself, _summable, cumsum
+from adjoint.functions.surface import in_place, named, public
+from adjoint.ops import arithmetic, comparison, indexing, scan, selection
+
+__all__ = ["cummax", "cummin", "cumprod", "diff", "logcumsumexp"]
+
+setattr(Tensor, "cumsum_", in_place(cumsum, "cumsum_"))  # noqa: B010  mypy would take a plain assignment for a mistake
+
+
+@public(inplace=True)
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running product along `dim`; zeros are differentiated exactly."""
+    x = _summable(input, dtype)
+    axis = one_dim(dim, x.ndim)
+    return scan.cumprod(x, axis=axis) if x.ndim else selection.copy(x)
+
+
+@public()
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """ln of the running sum of eˣ along `dim`."""
+    x = input if input.array.dtype.kind == "f" else selection.cast(input, dtype=default.floating.numpy)
+    axis = one_dim(dim, x.ndim)
+    return scan.logcumsumexp(x, axis=axis) if x.ndim else selection.copy(x)
+
+
+@public()
+def cummax(input: Tensor, dim: int) -> Extreme:
+    """Running maximum along `dim`, and where each was attained."""
+    return _running(input, dim, True, "CummaxBackward0")
+
+
+@public()
+def cummin(input: Tensor, dim: int) -> Extreme:
+    """Running minimum along `dim`, and where each was attained."""
+    return _running(input, dim, False, "CumminBackward0")
+
+
+def _running(input: Tensor, dim: int, largest: bool, kind: str) -> Extreme:
+    axis = one_dim(dim, input.ndim)
+    if not input.ndim:
+        return _itself(input)
+    indices = scan.where_extreme(input.detach(), axis=axis, largest=largest)
+    return Extreme(named(indexing.gather(input, indices, axis=axis), kind), indices)
+
+
+@public()
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The differences of neighbours along `dim`, n times; `prepend` and `append` are joined to the ends first."""
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    d = one_dim(dim, input.ndim)
+    out = input
+    if prepend is not None or append is not None:
+        out = joining.cat([part for part in (prepend, input, append) if part is not None], d)
+    for _ in range(n):
+        size = out.array.shape[d]
+        if size <= 1:
+            return shape.narrow(out, d, 0, 0)
+        later, earlier = shape.narrow(out, d, 1, size - 1), shape.narrow(out, d, 0, size - 1)
+        whole = out.array.dtype.kind == "b"
+        out = comparison.logical_xor(later, earlier) if whole else arithmetic.sub(later, earlier)
+    return selection.copy(out) if out is input else out

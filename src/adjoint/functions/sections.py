@@ -1,0 +1,106 @@
+"""Tensors taken apart at given places: as views, or as tensors that may be written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from adjoint.core.tensor import Tensor
+from adjoint.functions import joining, shape
+from adjoint.functions.dims import one_dim
+from adjoint.functions.surface import public
+from adjoint.ops import joint, pieces
+
+__all__ = [
+    "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+    "vsplit",
+]  # fmt: skip
+
+
+class UnsafeSplitBackward0(pieces.SplitBackward0):
+    """Of `unsafe_split` and `unsafe_chunk`."""
+
+    __slots__ = ()
+
+
+class UnsafeSplitWithSizesBackward0(pieces.SplitWithSizesBackward0):
+    """Of `unsafe_split_with_sizes`."""
+
+    __slots__ = ()
+
+
+@public()
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of these sizes along `dim`."""
+    return joining.split(input, list(split_sizes), dim)
+
+
+@public()
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`, whose pieces may be written in place: each has memory of its own."""
+    return _apart(joining.split(input, split_size, dim), UnsafeSplitBackward0)
+
+
+@public()
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, whose pieces may be written in place: each has memory of its own."""
+    return _apart(split_with_sizes(input, split_sizes, dim), UnsafeSplitWithSizesBackward0)
+
+
+@public()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`, whose pieces may be written in place: each has memory of its own."""
+    return _apart(joining.chunk(input, chunks, dim), UnsafeSplitBackward0)
+
+
+def _apart(parts: tuple[Tensor, ...], called: type[pieces.Pieces]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if part.node is not None:
+            part.node.owner.__class__ = called
+    return joint.separated(parts)
+
+
+@public()
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """So many pieces along `dim`, the first ones longer by one; or the pieces between the positions listed."""
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    size = input.array.shape[one_dim(dim, input.ndim)]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, int):
+        n = indices_or_sections
+        if n <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {n}")
+        bounds = [i * (size // n) + min(i, size % n) for i in range(n + 1)]
+    else:
+        places = [min(max(p + size if p < 0 else p, 0), size) for p in indices_or_sections]
+        bounds = [0, *places, size]
+    return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
+
+
+def _named_split(name: str, least: int, dim: Any) -> Any:
+    def call(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        if input.ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+                "dimensions!"
+            )
+        d = dim(input)
+        n, size = indices_or_sections, input.array.shape[d]
+        if isinstance(n, int) and (n <= 0 or size % n):
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {d}, but the size of the dimension {size} is not "
+                f"divisible by the split_size {n}!"
+            )
+        return tensor_split(input, indices_or_sections, d)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`tensor_split` along dimension {'1, of a vector 0' if name == 'hsplit' else dim(None)}."
+    return public()(call)
+
+
+hsplit = _named_split("hsplit", 1, lambda x: 0 if x.ndim == 1 else 1)
+vsplit = _named_split("vsplit", 2, lambda x: 0)
+dsplit = _named_split("dsplit", 3, lambda x: 2)

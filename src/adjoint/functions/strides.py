@@ -1,0 +1,211 @@
+"""Views at strides of one's own, and tensors that become views of themselves in place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import default, numpy_dtype
+from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.node import Leaf
+from adjoint.core.region import dense_strides, reach, region
+from adjoint.core.storage import InferenceStorage, Made, View, storage_of, view_of
+from adjoint.core.tensor import Tensor, tangents_of, twin, wrap
+from adjoint.functions import shape as shapes
+from adjoint.functions.dims import one_dim, sizes
+from adjoint.functions.surface import public
+from adjoint.ops import selection, strides
+from adjoint.ops.inplace import check_writable
+
+__all__ = ["as_strided", "diagonal", "empty_strided", "narrow_copy", "resize_as_"]
+
+Sizes = tuple[int, ...]
+
+
+@public()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The memory of `input` at other strides, from its first element or `storage_offset`: a view that may overlap.
+
+    Gradients of elements that share memory add up. Raises RuntimeError for negative strides, and outside the memory.
+    """
+    shape, steps = sizes((size,)), sizes((stride,))
+    if len(shape) != len(steps):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(shape)} and {list(steps)}")
+    if any(s < 0 for s in steps):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(steps)}"
+        )
+    geometry = strides.geometry_of(input)
+    needed = reach(shape, steps, geometry[1] if storage_offset is None else storage_offset)
+    have = strides.memory_of(input)
+    if needed > have:
+        each = input.element_size()
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {storage_offset or 0}, and "
+            f"itemsize {each} requiring a storage size of {needed * each} are out of bounds for storage of size "
+            f"{have * each}"
+        )
+    op: Any = strides.as_strided
+    return strides.seen(op.op, input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry)
+
+
+@public()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The elements on a diagonal of two dimensions, as the last one: a view. Raises RuntimeError for equal dims."""
+    first, second = one_dim(dim1, input.ndim), one_dim(dim2, input.ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return strides.diagonal(input, at=(offset, first, second))
+
+
+@public()
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """The pieces of `size` at every `step` along a dimension, as a last dimension: a view, whose pieces may overlap."""
+    d = one_dim(dimension, self.ndim)
+    length = self.array.shape[d] if self.ndim else 1
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {d} is {length} but size is {size}")
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    op: Any = strides.unfold
+    x = self if self.ndim else shapes.reshape(self, (1,))
+    out = strides.seen(op.op, x, dimension=d, size=size, step=step)
+    return out if self.ndim else shapes.reshape(out, (size,))
+
+
+@public()
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`narrow` in memory of its own."""
+    return selection.copy(shapes.narrow(input, dim, start, length))
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of these sizes and strides in memory of its own; its elements are zero."""
+    shape, steps = sizes((size,)), sizes((stride,))
+    memory = np.zeros(reach(shape, steps, 0), numpy_dtype(dtype or default.floating))
+    out = wrap(region(memory, shape, steps, 0))
+    return out.requires_grad_() if requires_grad else out
+
+
+def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tensor]:
+    """`function`, which makes a view, as a method after which the tensor is that view of what it was."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        tracer = mode.tracer if unusual.count else None
+        if tracer is not None and type(self.array) is np.ndarray:
+            tracer.refuse_write(called)  # state keeps its shape from step to step
+        seen = view_of(self)
+        of_recorded = seen is not None and seen.base is not None and seen.base.node is not None
+        check_writable(self, called, mode.recording and (self.node is not None or of_recorded))
+        # its history goes along in a no_grad block too, since it is seen otherwise from now on
+        with Scope(recording=not mode.inference):
+            out = function(self, *args, **kwargs)
+        if seen is not None:
+            self.storage = out.storage
+        elif not isinstance(self.storage, InferenceStorage):
+            _stay_base(self, out)
+        recording = not unusual.count or mode.recording
+        _place(self, out.array, out.node if recording and type(self.node) is not Leaf else self.node)
+        tangents = tangents_of(out)
+        if tangents is not None:
+            self._tangents = tangents
+        return self
+
+    call.__name__ = call.__qualname__ = called
+    call.__doc__ = f"In-place {called.removesuffix('_')}: the tensor itself is seen otherwise from now on."
+    return call
+
+
+def _stay_base(x: Tensor, out: Tensor) -> None:
+    """Where others see the memory as views of `x`, give them what `x` was as their base, and make `x` a view of it."""
+    others = [t for t in storage_of(x).living() if t is not out and (v := view_of(t)) is not None and v.base is x]
+    if not others:
+        return
+    before = twin(x)
+    before.node = x.node
+    for other in (*others, out):
+        if type(other.storage) is View:
+            other.storage.base = before
+            if other.storage.made is Made.IN_INFERENCE and x.node is not None and mode.recording:
+                other.storage.made = Made.OVERTAKEN
+    x.storage = out.storage
+
+
+def _place(x: Tensor, array: Any, node: Any) -> None:
+    """Let `x` see `array`; its version goes up."""
+    x.array, x.node = array, node
+    if type(node) is Leaf:
+        node.shape, node.dtype = array.shape, array.dtype
+    if not isinstance(x.storage, InferenceStorage):
+        storage_of(x).version += 1
+
+
+_VIEWS: dict[str, Callable[..., Tensor]] = {
+    "as_strided_": as_strided, "squeeze_": shapes.squeeze, "swapaxes_": shapes.transpose,
+    "swapdims_": shapes.transpose, "t_": shapes.t, "transpose_": shapes.transpose, "unsqueeze_": shapes.unsqueeze,
+}  # fmt: skip
+for _name, _f in _VIEWS.items():
+    setattr(Tensor, _name, becoming(_f, _name))
+
+
+@public(listed=True)
+def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
+    """Give the tensor another number of elements: its memory as far as it goes, then zeros.
+
+    Raises RuntimeError for a tensor that requires grad.
+    """
+    if self.requires_grad and not mode.inference:
+        raise RuntimeError("cannot resize variables that require grad")
+    if self.array.shape == size:
+        return self
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    geometry, memory = strides.geometry_of(self), self.numpy_view("resize_()")
+    flat = region(memory, (strides.memory_of(self) - geometry[1],), (1,), geometry[1])
+    count = int(np.prod(size))
+    if count > flat.size:
+        flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
+    _place(self, flat[:count].reshape(size), None)
+    return self
+
+
+@public()
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """`resize_` to the shape of another tensor."""
+    return resize_(input, the_template.array.shape)
+
+
+def _resize(self: Tensor, *size: Any) -> Tensor:
+    """`reshape`, under the name it once had."""
+    warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
+    return shapes.reshape(self, sizes(size))
+
+
+@public()
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Let the tensor see the memory of `source` from now on. Raises RuntimeError for a leaf that requires grad."""
+    check_writable(self, "set_", mode.recording and self.node is not None)
+    if source is None:
+        source = wrap(np.zeros(0, self.array.dtype))
+    elif not isinstance(source, Tensor):
+        source = wrap(source.array.view(self.array.dtype).reshape(-1))
+    if source.array.dtype != self.array.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    if size is not None:
+        source = as_strided(source.detach(), size, stride or dense_strides(sizes((size,))), storage_offset)
+    version = self._version
+    self.data = source.detach()
+    if not isinstance(self.storage, InferenceStorage):
+        storage_of(self).version = max(storage_of(self).version, version + 1)
+    return self
+
+
+setattr(Tensor, "resize", _resize)  # noqa: B010  mypy would take a plain assignment for a mistake

@@ -1,0 +1,56 @@
+"""Several results of one node: computed as one array, from which each is a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from adjoint.core.mode import unrecorded
+from adjoint.core.node import Output
+from adjoint.core.tensor import Tensor
+from adjoint.ops.movement import reshape, slice
+from adjoint.ops.pieces import Pieces
+
+Shape = tuple[int, ...]
+_kinds: dict[str, type[Pieces]] = {}
+
+
+class Parts(Pieces):
+    """Pieces of the last dimension, each of a shape of its own."""
+
+    __slots__ = ()
+
+    def _widened(self, g: Tensor) -> Tensor:
+        lead = self.parents[0].shape[:-1]
+        return reshape(g, shape=(*lead, prod(g.array.shape[len(lead) :])))
+
+
+def parts(packed: Tensor, shapes: Sequence[Shape], called: str) -> tuple[Tensor, ...]:
+    """`packed` (…, n) as tensors (…, *shape) whose sizes add up to n, made by one node of this name."""
+    lead = packed.array.shape[:-1]
+    full = tuple((0, n, 1) for n in lead)
+    found, start = [], 0
+    with unrecorded():
+        for shape in shapes:
+            piece = slice(packed, bounds=(*full, (start, start + prod(shape), 1)))
+            found.append(reshape(piece, shape=(*lead, *shape)))
+            start += prod(shape)
+    found = list(separated(found))
+    if packed.node is not None:
+        if called not in _kinds:
+            _kinds[called] = type(called, (Parts,), {"__slots__": ()})
+        node = _kinds[called](packed, [part.array.shape for part in found], len(lead))
+        for i, part in enumerate(found):
+            part.node = Output(node, i, part.array.shape, part.array.dtype)
+    return tuple(found)
+
+
+def separated(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Pieces of one tensor in memory of their own: each may be written in place without regard to the others."""
+    for piece in pieces:
+        piece.storage = None
+        if type(piece.array) is np.ndarray:
+            piece.array = piece.array.copy()
+    return tuple(pieces)

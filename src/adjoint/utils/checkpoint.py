@@ -1,0 +1,215 @@
+"""Less memory for more time: what a function computes on its way is not kept, but computed again in backward."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from adjoint.autograd.backward import backward
+from adjoint.autograd.engine import running_pass
+from adjoint.autograd.function import Function
+from adjoint.core.generator import default_generator
+from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.tensor import Tensor
+from adjoint.utils.checkpoint_debug import Comparison
+from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, Filling, Frame, GraphExecGroup
+
+Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
+
+__all__ = [
+    "CheckpointError", "CheckpointFunction", "GraphExecGroup", "check_backward_validity", "checkpoint",
+    "checkpoint_sequential", "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]  # fmt: skip
+
+
+def noop_context_fn() -> Contexts:
+    """No contexts."""
+    return nullcontext(), nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], Contexts] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """function(*args, **kwargs), of which backward keeps only the tensors in `args`, and runs it again for the rest.
+
+    Random numbers are the same both times, unless `preserve_rng_state=False` is passed. `context_fn` gives two
+    contexts, for the first call and for the second. `early_stop`: the second call ends with the last value that is
+    needed. `determinism_check="none"`: shapes and types need not be the same again. `debug`: if they are not, the error
+    lists the ops of both calls.
+    `use_reentrant=True`: the first call is not recorded, and the second is differentiated by a backward pass of its
+    own; all of the function runs, the tensors must be arguments themselves, and `grad` cannot be used.
+    A step that is being compiled sees a plain call. Raises CheckpointError if the second call is unlike the first.
+    """
+    if use_reentrant is None:
+        _ask_for_variant("checkpoint")
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug is not False:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return function(*args) if _is_traced() else CheckpointFunction.apply(function, preserve, *args)
+    if determinism_check not in CHECKS:
+        raise ValueError(f"determinism_check should be one of {list(CHECKS)}, but got {determinism_check}")
+    explain = None
+    if debug if _overriding.debug is None else _overriding.debug:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        comparison = Comparison()
+        first, again, explain = comparison.first(), comparison.again(), comparison.explain
+    else:
+        first, again = context_fn()
+    if _is_traced() or not mode.recording:
+        return function(*args, **kwargs)
+    frame = Frame(
+        function, args, kwargs, preserve_rng_state=preserve, again=again, check=CHECKS[determinism_check],
+        early_stop=early_stop if _overriding.early_stop is None else _overriding.early_stop, explain=explain,
+    )  # fmt: skip
+    with Filling(frame), first:
+        return function(*args, **kwargs)
+    raise RuntimeError(
+        "the forward context provided by context_fn suppressed an exception raised during the checkpointed forward: "
+        "there is no value to return"
+    )
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """functions[-1](… functions[0](input)), in `segments` parts, of which all but the last are checkpointed."""
+    if use_reentrant is None:
+        _ask_for_variant("checkpoint_sequential")
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    chain: Sequence[Callable[[Any], Any]] = list(functions.children() if hasattr(functions, "children") else functions)
+    size = len(chain) // segments
+    starts = range(0, size * (segments - 1), size) if size else ()
+    for start in starts:
+        part = _composed(chain[start : start + size])
+        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return _composed(chain[size * (segments - 1) :])(input)
+
+
+def _composed(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def run(input: Any) -> Any:
+        for function in functions:
+            input = function(input)
+        return input
+
+    return run
+
+
+class CheckpointFunction(Function):
+    """The reentrant variant: an op whose backward runs the function again, and a backward pass through that."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        """run_function(*args), unrecorded."""
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.random = default_generator.get_state() if preserve_rng_state else None
+        ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
+        ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.places))
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Those of the tensors among `args`."""
+        walk = running_pass()
+        if walk is not None and walk.wanted is not None:
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(); and so is this one. Set use_reentrant=False."
+            )
+        inputs = list(ctx.inputs)
+        for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            inputs[i] = tensor
+        inputs = list(detach_variable(tuple(inputs)))
+        before = default_generator.get_state()
+        try:
+            if ctx.random is not None:
+                default_generator.set_state(ctx.random)
+            with Scope(recording=True):
+                outputs = ctx.run_function(*inputs)
+        finally:
+            if ctx.random is not None:
+                default_generator.set_state(before)
+        outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        pairs = [(out, g) for out, g in zip(outputs, gradients, strict=False) if isinstance(out, Tensor) and out.node]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([out for out, _ in pairs], [g for _, g in pairs])
+        return None, None, *(x.grad if isinstance(x, Tensor) else None for x in inputs)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs, each tensor among them without its history, as a leaf that requires grad where it did."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no input requires grad."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+class _Overriding:
+    """What blocks around say in place of a call's own `early_stop` and `debug`."""
+
+    __slots__ = ("debug", "early_stop")
+
+    def __init__(self) -> None:
+        self.debug: bool | None = None
+        self.early_stop: bool | None = None
+
+
+_overriding = _Overriding()
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Checkpoints called within the block stop early, or do not, whatever they are called with."""
+    before, _overriding.early_stop = _overriding.early_stop, enable
+    try:
+        yield
+    finally:
+        _overriding.early_stop = before
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Checkpoints called within the block are debugged, or are not, whatever they are called with; None: as called."""
+    before, _overriding.debug = _overriding.debug, enabled
+    try:
+        yield
+    finally:
+        _overriding.debug = before
+
+
+def _is_traced() -> bool:
+    return bool(unusual.count) and mode.tracer is not None
+
+
+def _ask_for_variant(called: str) -> None:
+    warnings.warn(
+        f"{called}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; True "
+        "is what it is without.",
+        UserWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,65 @@
+"""What a checkpointed function did, the first time and the second: one line for each op, to be set side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from adjoint.core.mode import Scope, mode
+from adjoint.core.site import user_site
+from adjoint.core.spec import describe
+from adjoint.core.tensor import Tensor
+from adjoint.utils.checkpoint_frames import CheckpointError
+
+
+class Comparison:
+    """The ops of both calls; `first` and `again` are blocks around them."""
+
+    def __init__(self) -> None:
+        self.of_first: list[str] = []
+        self.of_again: list[str] = []
+
+    def first(self) -> AbstractContextManager[None]:
+        """A block whose ops are noted as those of the first call."""
+        return _noting(self.of_first)
+
+    def again(self) -> AbstractContextManager[None]:
+        """A block whose ops are noted as those of the later call."""
+        return _noting(self.of_again)
+
+    def explain(self, error: CheckpointError) -> CheckpointError:
+        """The error, and before it what both calls did."""
+        return CheckpointError(
+            "Operations executed during the original forward:\n\n"
+            + "\n".join(self.of_first)
+            + "\n\nOperations executed during recomputation:\n\n"
+            + "\n".join(self.of_again)
+            + "\n\nERROR: Detected non-determinism while running activation checkpointing.\n"
+            "You are seeing this error because you passed `debug=True` to checkpoint and the tensors to be saved "
+            "during the original forward differ from those saved during recomputation. Look for the first op above "
+            f"that differs.\n\n{error}"
+        )
+
+
+@contextmanager
+def _noting(lines: list[str]) -> Iterator[None]:
+    lines.clear()
+    with Scope(watcher=_Notes(lines, mode.watcher)):
+        yield
+
+
+class _Notes:
+    """A watcher that writes a line for each op, beside the one that was there."""
+
+    __slots__ = ("lines", "other")
+
+    def __init__(self, lines: list[str], other: Any) -> None:
+        self.lines = lines
+        self.other = other
+
+    def look(self, op: Any, inputs: tuple[Any, ...], out: Tensor) -> None:
+        given = ", ".join(describe(x.array) if isinstance(x, Tensor) else repr(x) for x in inputs)
+        self.lines.append(f"{describe(out.array)} = {op.name}({given})  at {user_site()}")
+        if self.other is not None:
+            self.other.look(op, inputs, out)

@@ -1,0 +1,262 @@
+"""One checkpointed call: which values its ops would have kept, and how they come back when backward asks for them.
+
+An op within the call keeps a `Slot`, its place among all that would be kept. When the first slot is opened in a
+backward pass, the function runs once more; what its ops keep then, in the same order, are the values of the slots. Each
+value is given out once in a pass, and let go.
+
+Checkpoints nest: the inputs of an inner one are kept as an op would keep them, thus in slots of the outer one.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Self
+
+from adjoint.autograd.engine import running_pass
+from adjoint.autograd.saved import Packer, keep, push
+from adjoint.core.generator import default_generator
+from adjoint.core.mode import Scope, set_modes
+from adjoint.core.mode import mode as current
+from adjoint.core.node import Packed
+from adjoint.core.tensor import Tensor, detach
+
+
+class CheckpointError(RuntimeError):
+    """The function did something else when it ran again."""
+
+
+class Fact(NamedTuple):
+    """What must be the same when a value is computed again."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+Check = Callable[[Tensor], Fact | None]
+CHECKS: dict[str, Check] = {
+    "default": lambda x: Fact(tuple(x.array.shape), x.array.dtype.name),
+    "none": lambda _: None,
+}
+
+
+class Frame:
+    """A checkpointed call. Its slots hold it, and it holds them weakly: one that is gone needs no value."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        *,
+        preserve_rng_state: bool,
+        again: AbstractContextManager[Any],
+        check: Check,
+        early_stop: bool,
+        explain: Callable[[CheckpointError], CheckpointError] | None,
+    ) -> None:
+        self.function, self.kwargs = function, kwargs
+        self.args = [keep(x) if isinstance(x, Tensor) else _constant(x) for x in args]
+        self.random = default_generator.get_state() if preserve_rng_state else None
+        self.again, self.check, self.early_stop, self.explain = again, check, early_stop, explain
+        self.slots: list[weakref.ref[Slot]] = []
+        self.facts: list[Fact | None] = []
+        self.complete = False  # the first call has ended
+        # what was computed again, for each backward pass, or group of passes, that is under way
+        self.rounds: weakref.WeakKeyDictionary[Any, Round] = weakref.WeakKeyDictionary()
+
+    def value(self, slot: Slot) -> Tensor:
+        """What the op would have kept. Raises CheckpointError if it was given out in this round, or came out unlike."""
+        occasion = _group.active or running_pass() or _Occasion()
+        round = self.rounds.get(occasion)
+        if round is None:
+            round = Round()
+            self._run_again(round)
+            self.rounds[occasion] = round
+        found = round.values.pop(slot, None)
+        if found is None:
+            overlap = (
+                "Performing two backward calls that overlap (i.e. require the same saved activation in order to "
+                "compute gradients) is not allowed while under the GraphExecGroup context. "
+            )
+            raise CheckpointError(
+                "checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+                f"{overlap if _group.active is not None else ''}If you are calling ctx.saved_tensors in backward, make "
+                "sure to do so only once."
+            )
+        return found
+
+    def _run_again(self, round: Round) -> None:
+        args = [arg() for arg in self.args]
+        random = default_generator.get_state()
+        try:
+            if self.random is not None:
+                default_generator.set_state(self.random)
+            with Scope(recording=True, packers=current.packers), self.again:
+                push(_Refilling(weakref.ref(self), round))
+                self.function(*args, **self.kwargs)
+        except Filled:
+            pass
+        finally:
+            if self.random is not None:
+                default_generator.set_state(random)
+        try:
+            self._compare(round)
+        except CheckpointError as error:
+            if self.explain is None:
+                raise
+            raise self.explain(error) from error
+
+    def _compare(self, round: Round) -> None:
+        if round.went_on:
+            return
+        if round.count != len(self.slots):
+            raise CheckpointError(
+                "checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.slots)}\n"
+                f"Number of tensors saved during recomputation: {round.count}.\n{TIP}"
+            )
+        unlike = []
+        for i, (reference, before) in enumerate(zip(self.slots, self.facts, strict=True)):
+            slot = reference()
+            found = None if slot is None else round.values.get(slot)
+            if found is not None and (after := self.check(found)) != before:
+                unlike.append(f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {after}")
+        if unlike:
+            raise CheckpointError(
+                "checkpoint: Recomputed values for the following tensors have different metadata than during the "
+                "forward pass.\n" + "\n".join(unlike) + f"\n{TIP}"
+            )
+
+
+TIP = "Tip: pass debug=True to checkpoint(), or use set_checkpoint_debug_enabled(True), to see which ops ran each time."
+
+
+class Slot(Packed):
+    """What a node keeps in place of a value that will be computed again."""
+
+    __slots__ = ("__weakref__", "frame")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    def open(self) -> Tensor:
+        """The value, computed again if need be."""
+        return self.frame.value(self)
+
+
+class Round:
+    """What one recomputation has brought so far, by the slots that wait for it."""
+
+    __slots__ = ("count", "values", "went_on")
+
+    def __init__(self) -> None:
+        self.values: weakref.WeakKeyDictionary[Slot, Tensor] = weakref.WeakKeyDictionary()
+        self.count = 0
+        self.went_on = False  # it computed more than the first call, which has not ended, has so far
+
+
+class Filling:
+    """The first call: nodes get slots. A block around it."""
+
+    __slots__ = ("before", "frame")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    def __enter__(self) -> Self:
+        self.before = current.packers
+        push(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        set_modes(packers=self.before)
+        self.frame.complete = error[0] is None
+
+    def pack(self, tensor: Tensor) -> Packed:
+        """A new slot."""
+        frame, slot = self.frame, Slot(self.frame)
+        frame.slots.append(weakref.ref(slot))
+        frame.facts.append(frame.check(tensor))
+        return slot
+
+    def spare(self, tensor: Tensor) -> None:
+        """Nothing was packed that could lose its values."""
+
+
+class Filled(BaseException):
+    """All values are there; the function need not go on. No `except Exception` of the user's is to stop this."""
+
+
+class _Refilling(Packer):
+    """A later call: the slots get their values. Nodes keep them too, for a backward pass within the function."""
+
+    __slots__ = ("frame", "round")
+
+    def __init__(self, frame: weakref.ref[Frame], round: Round) -> None:
+        self.frame = frame
+        self.round = round
+
+    def pack(self, tensor: Tensor) -> Packed:
+        frame, round = self.frame(), self.round
+        assert frame is not None  # it is running
+        i = round.count
+        round.count += 1
+        value = tensor if tensor.node is None else detach(tensor)
+        if i >= len(frame.slots):
+            if frame.complete:
+                raise CheckpointError(
+                    "checkpoint: trying to save more tensors during recomputation than during the original forward "
+                    f"pass.\n{TIP}"
+                )
+            round.went_on = True
+            return _Value(value)
+        slot = frame.slots[i]()
+        if slot is not None:
+            round.values[slot] = value
+        if frame.early_stop and round.count == len(frame.slots):
+            raise Filled
+        return _Value(value)
+
+
+class _Value(Packed):
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def open(self) -> Tensor:
+        return self.tensor
+
+
+class GraphExecGroup:
+    """Backward passes within the block compute a checkpointed call again once, all of them together.
+
+    They must not need the same values: each is given out once. Raises RuntimeError inside another such block.
+    """
+
+    def __enter__(self) -> Self:
+        if _group.active is not None:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {_group.active}")
+        _group.active = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _group.active = None
+
+
+class _Group(threading.local):
+    active: GraphExecGroup | None = None
+
+
+_group = _Group()
+
+
+class _Occasion:
+    """Someone looks at a saved value outside of any backward pass."""
+
+
+def _constant(x: Any) -> Callable[[], Any]:
+    return lambda: x

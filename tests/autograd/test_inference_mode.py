@@ -1,0 +1,195 @@
+"""Inference mode: its tensors, what they refuse, and PyTorch as the oracle for both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.core.mode import unusual
+
+CREATIONS: list[Callable[[Any], Any]] = [
+    lambda lib: lib.ones(2),
+    lambda lib: lib.rand(2),
+    lambda lib: lib.tensor([1.0, 2.0]),
+    lambda lib: lib.arange(3),
+    lambda lib: lib.eye(2),
+    lambda lib: lib.zeros_like(lib.ones(2)),
+    lambda lib: lib.ones(2) * 2,
+    lambda lib: lib.ones(2).view(1, 2),
+    lambda lib: lib.ones(2).detach(),
+    lambda lib: lib.cat([lib.ones(1), lib.ones(2)]),
+]
+
+
+def test_4_19_contexts_and_decorators() -> None:
+    before = unusual.count
+    assert not ad.is_inference_mode_enabled()
+    with ad.inference_mode():
+        assert ad.is_inference_mode_enabled()
+        assert not ad.is_grad_enabled()
+        with ad.inference_mode(False):
+            assert not ad.is_inference_mode_enabled()
+            assert ad.is_grad_enabled()
+        with ad.enable_grad():
+            assert not (ad.ones(1, requires_grad=True) * 2).requires_grad
+        with ad.no_grad():
+            assert ad.ones(1).is_inference()
+        assert ad.is_inference_mode_enabled()
+
+    def double(x: Any) -> Any:
+        return x * 2
+
+    x = ad.ones(1, requires_grad=True)
+    decorated: Any
+    for decorated in (ad.inference_mode(double), ad.inference_mode()(double), ad.inference_mode(mode=double)):
+        assert ad.is_inference(decorated(x))
+        assert not decorated(x).requires_grad
+    plain: Any = ad.inference_mode(False)(double)
+    with ad.no_grad():
+        assert plain(x).requires_grad
+    assert unusual.count == before
+
+
+def test_4_19_inference_mode_is_per_thread() -> None:
+    seen: list[bool] = []
+    with ad.inference_mode():
+        thread = threading.Thread(target=lambda: seen.append(ad.ones(1).is_inference()))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+@pytest.mark.parametrize("make", CREATIONS)
+def test_4_19_what_is_made_there(make: Callable[[Any], Any]) -> None:
+    torch = pytest.importorskip("torch")
+    answers = []
+    for lib in (ad, torch):
+        with lib.inference_mode():
+            x = make(lib)
+            inside = (x.is_inference(), x.requires_grad, x.is_leaf, x._is_view())
+        later = [x + x, x.clone(), x.detach(), x.view(-1), x.reshape(-1)[:1]]
+        answers.append((inside, [(y.is_inference(), y.requires_grad, y.is_leaf, y._is_view()) for y in later]))
+    assert answers[0] == answers[1]
+
+
+ATTEMPTS: list[Callable[[Any, Any, Any], Any]] = [
+    lambda lib, c, s: c._version,
+    lambda lib, c, s: c.requires_grad_(),
+    lambda lib, c, s: setattr(c, "requires_grad", True),
+    lambda lib, c, s: c.requires_grad_(False).requires_grad,
+    lambda lib, c, s: c.add_(1),
+    lambda lib, c, s: c.zero_(),
+    lambda lib, c, s: c.copy_(lib.ones(3)),
+    lambda lib, c, s: c.__setitem__(0, 1.0),
+    lambda lib, c, s: c * s,
+    lambda lib, c, s: s * c,
+    lambda lib, c, s: (s + c).requires_grad,
+    lambda lib, c, s: (c * c).requires_grad,
+    lambda lib, c, s: s.clone().mul_(c),
+    lambda lib, c, s: (s * 1).add_(c).requires_grad,
+    lambda lib, c, s: lib.where(c > 0, s, c).requires_grad,
+    lambda lib, c, s: c @ s,
+    lambda lib, c, s: lib.nn.functional.linear(c, s.reshape(1, 3)),
+    lambda lib, c, s: c.sum().requires_grad,
+    lambda lib, c, s: c.backward(),
+    lambda lib, c, s: lib.zeros(3).copy_(c).is_inference(),
+    lambda lib, c, s: c.detach_().is_inference(),
+    lambda lib, c, s: c.data.is_inference(),
+]
+
+
+PHRASES = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed",
+    "Inference tensors cannot be saved for backward",
+    "Inference tensors do not track version counter",
+    "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed",
+    "does not require grad and does not have a grad_fn",
+)
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_4_19_what_is_refused_outside(attempt: Callable[[Any, Any, Any], Any]) -> None:
+    torch = pytest.importorskip("torch")
+    answers = []
+    for lib in (ad, torch):
+        with lib.inference_mode():
+            c = lib.ones(3)
+        try:
+            answers.append(attempt(lib, c, lib.ones(3, requires_grad=True)))
+        except RuntimeError as error:
+            answers.append(next(phrase for phrase in PHRASES if phrase in str(error)))
+    ours, theirs = answers
+    assert ours == theirs
+
+
+def test_4_19_an_inference_leaf_collects_its_gradient() -> None:
+    with ad.inference_mode():
+        c = ad.ones(3, requires_grad=True)
+    s = ad.ones(3, requires_grad=True)
+    (c + s).sum().backward()
+    assert c.grad is not None
+    assert c.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_4_19_views_of_normal_tensors() -> None:
+    s = ad.ones(2, 3, requires_grad=True)
+    a = s.clone()
+    with ad.inference_mode():
+        view = a.view(-1)
+        assert (view.is_inference(), view.requires_grad, view.is_leaf, view._is_view()) == (False, True, True, True)
+        view.add_(1)
+        assert a._version == view._version == 1
+    assert a[0, 0].item() == 2
+    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace"):
+        view.add_(1)
+    a.mul_(2)
+    for use in (lambda: view.grad_fn, lambda: view.add_(1)):
+        with pytest.raises(RuntimeError, match="created in inference mode and its base or another view"):
+            use()
+
+
+def test_4_19_a_write_in_inference_mode_counts_for_backward() -> None:
+    s = ad.ones(3, requires_grad=True)
+    a = s.clone()
+    out = a * a
+    with ad.inference_mode():
+        a.add_(2)
+    assert not a.is_inference()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_4_19_a_function_cannot_save_them_either() -> None:
+    class Scale(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(y)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0] * 2, None
+
+    with ad.inference_mode():
+        c = ad.ones(3)
+        assert Scale.apply(c, c).is_inference()
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        Scale.apply(ad.ones(3, requires_grad=True), c)
+
+
+def test_4_19_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> None:
+    def step(x: Any) -> Any:
+        y = x * 2
+        y[0] = 5.0
+        z = y.view(-1)
+        z.add_(1)
+        return y
+
+    pytest.importorskip("llvmlite")
+    with ad.inference_mode():
+        x = ad.ones(3)
+        assert ad.compile(step)(x).tolist() == step(x).tolist() == [6.0, 3.0, 3.0]

@@ -1,0 +1,159 @@
+"""The values that nodes keep, as users see them: names, identity, hooks on one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.autograd import SavedTensor
+
+EXPRESSIONS = [
+    ("x * y", "self other"),
+    ("x / y", "self other"),
+    ("x + y", "alpha"),
+    ("x - y", "alpha"),
+    ("x ** 2", "self exponent"),
+    ("x.exp()", "result"),
+    ("x.sin()", "self"),
+    ("x.tanh()", "result"),
+    ("x.relu()", "result"),
+    ("maximum(x, y)", "self other"),
+    ("x.sum()", "self_sym_sizes"),
+    ("x.sum(1, keepdim=True)", "dim keepdim self_sym_sizes"),
+    ("x.mean()", "self_sym_sizes self_sym_numel"),
+    ("x.mean(1)", "dim keepdim self_sym_numel self_sym_sizes"),
+    ("x.prod(1)", "dim keepdim self"),
+    ("x.amax(1)", "dim keepdim self result"),
+    ("x.cumsum(1)", "dim"),
+    ("x.softmax(1)", "dim result"),
+    ("x.log_softmax(1)", "dim result"),
+    ("x @ z", "self mat2 self_sym_sizes mat2_sym_sizes"),
+    ("x @ z.detach()", "mat2 self_sym_sizes mat2_sym_sizes"),
+    ("x.transpose(0, 1)", "dim0 dim1"),
+    ("x.permute(1, 0)", "dims"),
+    ("x.view(4, 3)", "self_sym_sizes"),
+    ("x.expand(2, 3, 4)", "self_sym_sizes"),
+    ("x[1]", "dim index self_sym_sizes"),
+    ("x[:, 1:3]", "dim start end step self_sym_sizes"),
+    ("x[:, i]", "indices self_sym_sizes"),
+    ("x.gather(1, j)", "dim index"),
+    ("where(x > 0.5, x, y)", "condition"),
+    ("stack([x, y])", "dim"),
+    ("cat([x, y], 1)", "dim"),
+    ("atan2(x, y)", "self other"),
+    ("x.flip(0)", "dims"),
+]
+
+
+@pytest.mark.parametrize(("expression", "names"), EXPRESSIONS)
+def test_names_and_values_are_pytorchs(expression: str, names: str) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.random((3, 4)), "y": rng.random((3, 4)), "z": rng.random((4, 2))}
+    indices = {"i": np.array([0, 2]), "j": np.array([[0], [1], [2]])}
+    nodes = []
+    for library in (ad, torch):
+        given = {name: library.tensor(a, requires_grad=True) for name, a in arrays.items()}
+        given |= {name: library.tensor(a) for name, a in indices.items()}
+        functions = {name: getattr(library, name) for name in ("atan2", "cat", "maximum", "stack", "where")}
+        nodes.append(eval(expression, functions | given).grad_fn)
+    ours, theirs = nodes
+    for name in names.split():
+        assert f"_saved_{name}" in dir(ours)
+        assert_same(getattr(ours, f"_saved_{name}"), getattr(theirs, f"_saved_{name}"))
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    if isinstance(ours, ad.Tensor):
+        assert np.allclose(ours.detach().numpy(), theirs.detach().numpy())
+    elif isinstance(ours, tuple) and not isinstance(ours, ad.Size):
+        assert len(ours) == len(theirs)
+        for x, y in zip(ours, theirs, strict=True):
+            assert_same(x, y)
+    else:
+        assert tuple(ours) == tuple(theirs) if isinstance(ours, ad.Size) else ours == theirs
+
+
+def test_inputs_are_the_tensors_themselves_and_outputs_are_not() -> None:
+    x = ad.rand(3, requires_grad=True)
+    y = x * x
+    z = x * y
+    e = y.exp()
+    assert z.grad_fn._saved_self is x
+    assert z.grad_fn._saved_other is y
+    assert z.grad_fn._raw_saved_other.data is y
+    assert e.grad_fn._saved_result is not e
+    assert e.grad_fn._saved_result.grad_fn is e.grad_fn
+    maker = y.grad_fn
+    del y
+    assert z.grad_fn._saved_other.grad_fn is maker  # made anew, with its history
+
+
+def test_an_output_counts_writes_with_the_tensor() -> None:
+    y = ad.rand(3, requires_grad=True).exp()
+    seen = y.grad_fn._saved_result
+    with ad.no_grad():
+        y += 1
+    assert (y._version, seen._version) == (1, 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        _ = y.grad_fn._saved_result
+
+
+def test_values_are_gone_after_backward_and_parameters_are_not() -> None:
+    x = ad.rand(2, 3, requires_grad=True)
+    y = (x * x).sum(1)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="directly access saved tensors after they have already been freed"):
+        _ = y.grad_fn.next_functions[0][0]._saved_self
+    assert y.grad_fn._saved_dim == (1,)
+
+
+@pytest.mark.parametrize("name", ["_saved_nothing", "_raw_saved_alpha", "__array__", "nothing"])
+def test_a_name_that_is_not_kept_is_no_attribute(name: str) -> None:
+    x = ad.rand(2, requires_grad=True)
+    with pytest.raises(AttributeError, match=f"'AddBackward0' object has no attribute '{name}'"):
+        getattr((x + x).grad_fn, name)
+
+
+def test_hooks_on_one_value() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    saved = y.grad_fn._raw_saved_self
+    assert saved.unpack_hook is None
+    unpack = lambda packed: packed[0] * 10  # noqa: E731  its identity is asked for
+    saved.register_hooks(lambda tensor: (tensor, "packed"), unpack)
+    assert saved.data[1] == "packed"
+    assert saved.unpack_hook is unpack
+    assert y.grad_fn._saved_self.tolist() == [10.0, 20.0]
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [11.0, 22.0]
+
+
+def test_what_hooks_on_one_value_refuse() -> None:
+    x = ad.rand(2, requires_grad=True)
+    y = x * x
+    saved = y.grad_fn._raw_saved_self
+    saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="hooks have already been set"):
+        saved.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="after it has been freed"):
+        saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="value None is forbidden"):
+        (x * ad.rand(2)).grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="SavedTensor object from Python is forbidden"):
+        SavedTensor()
+
+
+def test_hooks_on_a_value_keep_history_for_a_second_derivative() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    y = x**3
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    (g,) = ad.autograd.grad(y.sum(), x, create_graph=True)
+    g.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [6.0, 12.0]

@@ -1,0 +1,68 @@
+"""What is imported late: the tables name exactly what the modules publish, and names are found without loading more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.functions import late
+
+PROBE = """
+import json, sys
+from importlib import import_module
+import adjoint as ad
+from adjoint.functions import late
+ours = dict(vars(ad.Tensor))
+loaded = [name for name in set(late.SOURCES.values()) if name in sys.modules]
+late.load()
+still = [name for name, value in vars(ad.Tensor).items() if isinstance(value, late.Late)]
+untold = [name for name in vars(ad.Tensor) if name not in ours]
+changed = [n for n, v in vars(ad.Tensor).items() if n in ours and v is not ours[n] and type(ours[n]) is not late.Late]
+print(json.dumps([loaded, still, untold, changed]))
+"""
+
+
+def test_tables_name_what_modules_publish() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
+    command = [sys.executable, "-c", PROBE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    loaded, still, untold, changed = json.loads(done.stdout)
+    assert loaded == []
+    assert still == []
+    assert untold == []
+    assert changed == []
+
+
+def test_functions_are_in_the_tables() -> None:
+    for source in set(late.SOURCES.values()):
+        names = import_module(source).__all__
+        if source.endswith(".linalg"):
+            continue  # most of its names are found in `adjoint.linalg` alone
+        assert [name for name in names if late.SOURCES.get(name) != source] == []
+
+
+@pytest.mark.parametrize("name", sorted({*late.SOURCES} - {"name", "resize"}))
+def test_names_are_found(name: str) -> None:
+    found: Any = getattr(ad, name, None)
+    if found is None:
+        assert hasattr(ad.Tensor, name)
+    elif callable(found):
+        assert found.__doc__
+
+
+@pytest.mark.parametrize("name", late.IN_PLACE.split())
+def test_methods_that_are_functions_too(name: str) -> None:
+    assert getattr(ad, name) is getattr(ad.Tensor, name)
+
+
+def test_unknown_names_are_told() -> None:
+    with pytest.raises(AttributeError, match="module 'adjoint' has no attribute 'no_such_function'"):
+        ad.no_such_function

@@ -1,0 +1,72 @@
+"""`adjoint.testing`: what counts as close, what is told, and what tensors `make_tensor` makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.testing import assert_close, make_tensor
+
+A = ad.tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "options"),
+    [
+        (A, A.clone(), {}),
+        (A, A + 1e-6, {}),
+        (A, A + 0.1, {"rtol": 0, "atol": 0.2}),
+        (1.0, 1.0 + 1e-9, {}),
+        ([A, {"a": 3}], [A, {"a": 3}], {}),
+        (A, A.double(), {"check_dtype": False}),
+        (A * float("nan"), A * float("nan"), {"equal_nan": True}),
+        ("text", "text", {}),
+        (None, None, {}),
+    ],
+)
+def test_close(actual: Any, expected: Any, options: Any) -> None:
+    assert_close(actual, expected, **options)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "told"),
+    [
+        (A, A + 0.1, "Mismatched elements: 2 / 2"),
+        (A, A.double(), "The values for attribute 'dtype' do not match"),
+        (A, A[:1], "The values for attribute 'shape' do not match"),
+        (A * float("nan"), A * float("nan"), "not close"),
+        ([A, A], [A], "The length of the sequences mismatch: 2 != 1"),
+        ({"a": A}, {"b": A}, "The keys of the mappings do not match"),
+        ({"a": A}, {"a": A + 1}, "The failure occurred for item [a]"),
+        ("one", "two", "'one' is not 'two'"),
+    ],
+)
+def test_not_close(actual: Any, expected: Any, told: str) -> None:
+    with pytest.raises(AssertionError) as info:
+        assert_close(actual, expected)
+    assert told in str(info.value)
+
+
+def test_one_tolerance_needs_the_other() -> None:
+    with pytest.raises(ValueError, match="got no atol"):
+        assert_close(A, A, rtol=1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
+def test_made_tensors(dtype: str) -> None:
+    x = make_tensor(40, 5, dtype=getattr(ad, dtype))
+    assert (x.shape, x.dtype.name) == ((40, 5), dtype)
+    assert len(np.unique(x.numpy())) > 1
+    y = make_tensor((40, 5), dtype=getattr(ad, dtype), low=1, high=2, noncontiguous=True)
+    assert not y.is_contiguous()
+    assert np.all(y.numpy() >= 1)
+    assert np.all(make_tensor(200, dtype=getattr(ad, dtype), exclude_zero=True).numpy() != 0)
+
+
+def test_made_leaves() -> None:
+    x = make_tensor(3, dtype=ad.float64, requires_grad=True, noncontiguous=True)
+    assert x.is_leaf
+    assert x.requires_grad
