@@ -53,8 +53,8 @@ class Author:
         self.outside: set[str] = set()  # views made without grad: PyTorch lets them be used there only
         self.asked: set[str] = set()  # variables that were asked to require grad
         self.retains = False  # whether a tensor retains its gradient
-        # Memory in which a tensor has a hook, or a view retains its gradient or is a leaf; memory in which a view has a hook (where
-        # it is written, PyTorch's sees but a part of the gradient); memory that was written without a record.
+        # Memory in which a tensor has a hook, or a view retains its gradient or is a leaf; memory in which a view has a
+        # hook (where it is written, PyTorch's sees but a part of the gradient); memory written without a record.
         self.watched: set[int] = set()
         self.hooked: set[int] = set()
         self.unrecorded: set[int] = set()

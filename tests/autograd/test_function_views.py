@@ -307,3 +307,21 @@ def test_nothing_is_left_without_the_collector() -> None:
         assert len(gc.get_objects()) - objects < 50
     finally:
         gc.enable()
+
+
+def test_a_view_that_a_function_made_is_not_used_after_its_base_was_written() -> None:
+    class Tripling(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.view(-1)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return 3 * g
+
+    x = ad.ones(2, requires_grad=True)
+    base = x * 2
+    seen = Tripling.apply(base)
+    base.add_(1.0)
+    with pytest.raises(RuntimeError, match="inside a custom Function and its base"):
+        seen.sum().backward()

@@ -222,11 +222,13 @@ def test_nothing_is_left_without_the_collector(loop: Callable[[], Iterator[None]
         for _ in range(200):
             next(run)
         assert len(gc.get_objects()) - objects < 50
+        gc.collect()
         tracemalloc.start()
         next(run)
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(200):
             next(run)
+        assert gc.collect() == 0  # no cycles; and the interpreter's lists of freed tuples are emptied
         assert tracemalloc.get_traced_memory()[0] - before < 20_000
         tracemalloc.stop()
         for _ in range(steps - 451):

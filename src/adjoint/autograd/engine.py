@@ -84,10 +84,11 @@ def _run(gradients: Gradients, finish: Callable[[], Any]) -> Any:
     except Exception as error:
         locate(error, walk.__code__)
         raise
+    except BaseException:  # Ctrl-C, perhaps just as the block was about to be left
+        set_modes(recording=recording)
+        raise
     finally:
         del passes[depth:]
-        if mode.recording is not recording:  # Ctrl-C came just as the block was about to be left
-            set_modes(recording=recording)
 
 
 def _in_new_thread(gradients: Gradients, finish: Callable[[], Any], passes: list[Gradients]) -> Any:

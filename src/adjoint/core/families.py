@@ -16,7 +16,7 @@ from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, tick
 from adjoint.core.op import NO_PARAMS, Op, Rule, apply, evaluate
-from adjoint.core.site import user_frame, users
+from adjoint.core.site import user_frame
 from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.core.storage import is_inference, share_view
 from adjoint.core.tensor import Tensor
@@ -24,6 +24,7 @@ from adjoint.core.tensor import Tensor
 ndarray = np.ndarray
 new = object.__new__
 caller = sys._getframe
+recent: Any = None  # the user's code that an op was called from last: most often it is the same again
 BOOL = np.dtype(np.bool_)
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 Function = Callable[..., Any]
@@ -56,7 +57,8 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
         any_kind = promotion is None
         compute = op.evaluate
 
-        def call(input: Any, *, out: Any = None) -> Tensor:
+        def call(input: Any, out: Any = None) -> Tensor:
+            global recent  # noqa: PLW0603  nothing is quicker to read
             if out is not None:
                 return into(out, call, input)
             if type(input) is Tensor or isinstance(input, Tensor):
@@ -89,9 +91,9 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
                 return out
             frame = caller(1)
             code = frame.f_code
-            if code.co_filename not in users:
+            if code is not recent:
                 frame = user_frame(frame)
-                code = frame.f_code
+                code = recent = frame.f_code
             node = new(Node)
             node.op = op
             node.parents = (xn,)
@@ -138,7 +140,8 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
         def calling(otherwise: Function) -> Function:
             """The call; what it does not do itself is done `otherwise`."""
 
-            def call(input: Any, other: Any, *, out: Any = None) -> Tensor:
+            def call(input: Any, other: Any, out: Any = None) -> Tensor:
+                global recent  # noqa: PLW0603  nothing is quicker to read
                 if out is not None:
                     return into(out, call, input, other)
                 if type(input) is Tensor or isinstance(input, Tensor):
@@ -182,9 +185,9 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                     return otherwise(input, other)
                 frame = caller(1)
                 code = frame.f_code
-                if code.co_filename not in users:
+                if code is not recent:
                     frame = user_frame(frame)
-                    code = frame.f_code
+                    code = recent = frame.f_code
                 node = new(Node)
                 node.op = op
                 node.parents = (xn, yn)

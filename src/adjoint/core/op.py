@@ -137,7 +137,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         data = tracer.emit(op, inputs, params)
         arrays = tracer.symbols(inputs)
     else:
-        arrays = tuple(x.array if isinstance(x, Tensor) else x for x in inputs)
+        arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
         operands = arrays if op.promotion is None else _promoted(op, arrays)
         data = evaluate(op, operands, params)
     out = wrap(data)
@@ -188,9 +188,9 @@ def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
 
 def _promoted(op: Op, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     target = target_dtype(op, arrays)
-    return tuple(
+    return tuple([
         (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _typed(x, target) for x in arrays
-    )
+    ])  # fmt: skip
 
 
 def _typed(number: Any, target: Any) -> Any:
@@ -199,9 +199,9 @@ def _typed(number: Any, target: Any) -> Any:
 
 
 def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
-    nodes = tuple(x.node if isinstance(x, Tensor) else None for x in inputs)
+    nodes = tuple([x.node if isinstance(x, Tensor) else None for x in inputs])
     if unusual.count and mode.floor >= 0:
-        nodes = tuple(None if n is None or n.order < mode.floor else n for n in nodes)
+        nodes = tuple([None if n is None or n.order < mode.floor else n for n in nodes])
     if not any(nodes):
         return
     mixed = unusual.inferred and not all(nodes) and any(is_inference(x) for x in inputs)
@@ -210,9 +210,9 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     data = out.array
     if data.dtype.kind not in "fc":
         return
-    parents = tuple(
+    parents = tuple([
         n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
-    )
+    ])  # fmt: skip
     last = len(op.rules) - 1
     wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
     if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
@@ -226,7 +226,7 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     node.dtype = data.dtype
     node.code = frame.f_code
     node.at = frame.f_lasti
-    node.shapes = tuple(np.shape(a) if a is not None else () for a in arrays) if op.kept_shapes else None
+    node.shapes = tuple([np.shape(a) if a is not None else () for a in arrays]) if op.kept_shapes else None
     node.hooks = None
     node.order = tick()
     node.saved = _kept(op, inputs, arrays, data, wanted)
@@ -276,12 +276,12 @@ def _kept(
     last = len(op.inputs) - 1
     if wanted.isdisjoint(op.inputs) and "out" not in wanted:
         return None
-    kept = tuple(
+    kept = [
         None if op.inputs[min(i, last)] not in wanted else a.copy() if a is x and type(a) is ndarray else a
         for i, (x, a) in enumerate(zip(inputs, arrays, strict=True))
-    )  # an ndarray among the inputs is the user's
-    kept = (*kept, data if "out" in wanted else None)
-    return tuple(map(apart, kept)) if exposed else kept
+    ]  # an ndarray among the inputs is the user's
+    kept.append(data if "out" in wanted else None)
+    return tuple([apart(a) for a in kept] if exposed else kept)
 
 
 def _packed(node: Node, inputs: tuple[Any, ...]) -> Saved:

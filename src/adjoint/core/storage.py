@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.mode import mode
+from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf
 from adjoint.core.site import Site
 from adjoint.core.writes import writes
@@ -16,6 +16,9 @@ from adjoint.core.writes import writes
 if TYPE_CHECKING:
     from adjoint.core.op import Op
     from adjoint.core.tensor import Tensor
+
+
+new_tuple = tuple.__new__
 
 
 class Storage:
@@ -155,8 +158,8 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
     if isinstance(storage, InferenceStorage):
         alias.storage = INFERENCE
         return
-    step = Step(op, params, source.array.shape, alias.array.shape)
-    if made is Made.NORMALLY and not mode.recording:
+    step = new_tuple(Step, (op, params, source.array.shape, alias.array.shape))  # half the time of Step(…)
+    if unusual.count and made is Made.NORMALLY and not mode.recording:
         made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
         if mode.inference and source.node is not None:
             alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad

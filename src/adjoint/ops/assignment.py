@@ -37,12 +37,21 @@ def _refuse(g: Any) -> Any:
     )
 
 
+def _refuse_to_bypass(g: Any) -> Any:
+    raise RuntimeError(
+        "A view was created inside a custom Function and its base or another view of its base has been modified "
+        "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function "
+        "returns."
+    )
+
+
 def _same(x: Any, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-# Of a view that was made where nothing is recorded, when its base was then written where everything is.
+# Of a view that was made where nothing is recorded, or by a Function, when its base was then written with history.
 left_behind = Op(lambda x: x, {"dx": _refuse}, family="call", spec=_same, node="Invalid")
+bypassed = Op(lambda x: x, {"dx": _refuse_to_bypass}, family="call", spec=_same, node="Invalid")
 
 
 def replay(x: Any, steps: Steps) -> Any:

@@ -20,7 +20,7 @@ from adjoint.core.site import user_site
 from adjoint.core.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
 from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
-from adjoint.ops.assignment import left_behind, put_slice, put_steps, put_view, replay, taken
+from adjoint.ops.assignment import bypassed, left_behind, put_slice, put_steps, put_view, replay, taken
 from adjoint.ops.selection import cast
 
 ndarray = np.ndarray
@@ -190,9 +190,10 @@ def rebase(x: Tensor, node: Any) -> None:
 
 def _derived(node: Any, view: View, tensor: Tensor) -> Any:
     """The nodes that lead from the base's node to a view of it."""
-    if view.made is Made.WITHOUT_GRAD:
+    if view.made in (Made.WITHOUT_GRAD, Made.BY_FUNCTION):
         shape = tensor.array.shape
-        return bare_node(left_behind, (node,), {}, (shape,), tensor.array)
+        refusing = left_behind if view.made is Made.WITHOUT_GRAD else bypassed
+        return bare_node(refusing, (node,), {}, (shape,), tensor.array)
     for op, params, before, after in view.steps:
         node = bare_node(op, (node,), params, (before,), tensor.array, after)
     return node
