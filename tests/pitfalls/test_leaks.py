@@ -151,11 +151,13 @@ def grown(step: Callable[[], Any], steps: int) -> int:
     gc.disable()
     try:
         tracemalloc.start()
-        for _ in range(1_200):  # until Python's free lists hold what was allocated under these eyes
+        for _ in range(200):
             step()
+        assert gc.collect() == 0  # there are no cycles; and Python's lists of freed tuples are emptied
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(steps):
             step()
+        assert gc.collect() == 0
         return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
