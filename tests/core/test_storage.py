@@ -14,7 +14,7 @@ from adjoint.core.storage import storage_of
 
 def test_an_unshared_tensor_has_none() -> None:
     x = ad.ones(2)
-    assert x.storage is None
+    assert x.memory is None
     assert x._version == 0
 
 

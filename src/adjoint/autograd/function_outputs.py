@@ -144,7 +144,7 @@ def _as_it_is(x: Tensor) -> Tensor:
 def _seen_as(out: Tensor, made: Made) -> None:
     view = view_of(out)
     if view is not None:
-        out.storage = View(view.storage, view.base, view.steps, made)
+        out.memory = View(view.memory, view.base, view.steps, made)
 
 
 def _circumstances(args: tuple[Any, ...], pure: bool) -> Made:

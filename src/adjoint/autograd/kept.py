@@ -28,11 +28,11 @@ class Kept:
     written in place, and lead here then: it is held weakly, and made anew of its parts once it is gone.
     """
 
-    __slots__ = ("array", "node", "number", "reference", "storage")
+    __slots__ = ("array", "node", "number", "reference", "memory")
 
     def __init__(self, tensor: Tensor, number: int | None) -> None:
         self.array, self.number = apart(tensor.array), number
-        self.storage = _without_base(tensor.storage) if self.array is tensor.array else None
+        self.memory = _without_base(tensor.memory) if self.array is tensor.array else None
         self.node = None if number is not None else tensor.node
         self.reference: Callable[[], Tensor | None]
         self.reference = (lambda: tensor) if type(self.node) is Leaf else weakref.ref(tensor)
@@ -46,7 +46,7 @@ class Kept:
             if alive is not None and alive.array is self.array and alive.node is self.node:
                 return alive
         tensor = wrap(self.array)
-        tensor.storage = self.storage
+        tensor.memory = self.memory
         tensor.node = self.node if self.number is None else owner.made(self.number)
         return tensor
 
@@ -56,13 +56,13 @@ class Kept:
         if alive is not None:
             return alive
         tensor = wrap(self.array)
-        tensor.storage, tensor.node = self.storage, owner.made(self.number)
+        tensor.memory, tensor.node = self.memory, owner.made(self.number)
         return tensor
 
 
 def _without_base(storage: Any) -> Any:
     """The storage of a view, without its base, whose history may lead to the node."""
-    return View(storage.storage, None, ()) if type(storage) is View else storage
+    return View(storage.memory, None, ()) if type(storage) is View else storage
 
 
 class KeptPacked:

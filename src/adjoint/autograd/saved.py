@@ -146,4 +146,4 @@ def keep(tensor: Tensor) -> Callable[[], Tensor]:
 
 def version_of(tensor: Tensor) -> int:
     """How often the tensor's memory was written in place; 0 where nobody counts."""
-    return 0 if isinstance(tensor.storage, InferenceStorage) else tensor._version
+    return 0 if isinstance(tensor.memory, InferenceStorage) else tensor._version

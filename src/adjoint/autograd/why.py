@@ -28,7 +28,7 @@ def why_no_grad(tensor: Tensor) -> Reason:
 
     It looks through all living objects for those who used the tensor, so it takes its time.
     """
-    leaf = tensor.storage.leaf if type(tensor.storage) is InferenceLeaf else tensor.node
+    leaf = tensor.memory.leaf if type(tensor.memory) is InferenceLeaf else tensor.node
     if tensor._grad is not None:
         return Reason(f"It has a gradient: .grad has shape {list(tensor._grad.shape)}.")
     if leaf is None:
@@ -94,7 +94,7 @@ def _ends_of(use: Any, users: dict[Any, set[Any]]) -> str:
     last = max(branch, key=lambda node: node.order)
     told = "" if owner_of(last) is owner_of(use) else f" The branch ends with {called(last)}."
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
-    memory = {id(storage_of(t)) for t in tensors if t.storage is not None and t.node in branch}
+    memory = {id(storage_of(t)) for t in tensors if t.memory is not None and t.node in branch}
     cuts = {str(cut_of(t)) for t in tensors if cut_of(t) is not None and id(storage_of(t)) in memory}
     return told + (f" In it: {', '.join(sorted(cuts))}." if cuts else "")
 

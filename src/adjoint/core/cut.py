@@ -17,11 +17,11 @@ class Cut:
     In `mode.cut`, one for a whole block: `storage` is then what the results made in the block get for theirs.
     """
 
-    __slots__ = ("at", "code", "storage", "what")
+    __slots__ = ("at", "code", "memory", "what")
     what: str
     code: CodeType
     at: int
-    storage: Any
+    memory: Any
 
     @property
     def site(self) -> Site:
@@ -35,7 +35,7 @@ class Cut:
 def cut_at(what: str, code: CodeType, at: int = 0, storage: Any = None) -> Cut:
     """A cut at an instruction of `code`."""
     cut = new(Cut)
-    cut.what, cut.code, cut.at, cut.storage = what, code, at, storage
+    cut.what, cut.code, cut.at, cut.memory = what, code, at, storage
     return cut
 
 
@@ -43,7 +43,7 @@ def cut_here(what: str) -> Cut:
     """A cut at the line of the user's program that called the function which calls this."""
     frame = user_frame(sys._getframe(2))
     cut = new(Cut)
-    cut.what, cut.code, cut.at, cut.storage = what, frame.f_code, frame.f_lasti, None
+    cut.what, cut.code, cut.at, cut.memory = what, frame.f_code, frame.f_lasti, None
     return cut
 
 

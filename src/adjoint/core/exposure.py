@@ -147,7 +147,7 @@ def _may_be_written(array: Any) -> bool:
 def _kept_elsewhere(tensor: Tensor, exposure: Exposure) -> bool:
     """True if more refers to the memory of `tensor` than the tensors that are known to see it, so that a node may."""
     seen = [tensor]
-    if tensor.storage is not None and (type(tensor.storage) is not Storage or len(tensor.storage.aliases) > 1):
+    if tensor.memory is not None and (type(tensor.memory) is not Storage or len(tensor.memory.aliases) > 1):
         seen += [t for t in storage_of(tensor).living() if t is not tensor]
     known: dict[int, int] = {}  # how often an array is referred to by what we know
     for t in seen:

@@ -80,14 +80,14 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
                 data = np.asarray(data)
             out = new(Tensor)
             out.array = data
-            out._grad = out.storage = None
+            out._grad = out.memory = None
             if xn is None or (unusual.count and not mode.recording):
                 out.node = None
                 if unusual.count:
                     cut = mode.cut
                     if cut is not None:
                         out._cut = cut
-                        out.storage = cut.storage
+                        out.memory = cut.memory
                 return out
             frame = caller(1)
             code = frame.f_code
@@ -101,7 +101,7 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
             node.at = frame.f_lasti
             node.shape = data.shape
             node.dtype = data.dtype
-            if keeps_x and exposed and input.storage is not None:
+            if keeps_x and exposed and input.memory is not None:
                 xd = apart(xd)
             node.saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
             node.params = node.shapes = node.hooks = None
@@ -172,14 +172,14 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                     data = np.asarray(data)
                 out = new(Tensor)
                 out.array = data
-                out._grad = out.storage = None
+                out._grad = out.memory = None
                 if (xn is None and yn is None) or (unusual.count and not mode.recording):
                     out.node = None
                     if unusual.count:
                         cut = mode.cut
                         if cut is not None:
                             out._cut = cut
-                            out.storage = cut.storage
+                            out.memory = cut.memory
                     return out
                 if (xn is None or yn is None) and unusual.inferred and is_inference(input if xn is None else other):
                     return otherwise(input, other)
@@ -196,9 +196,9 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                 node.shape = data.shape
                 node.dtype = dtype
                 if saves and exposed:
-                    if xd is not input and input.storage is not None:
+                    if xd is not input and input.memory is not None:
                         xd = apart(xd)
-                    if yd is not other and other.storage is not None:
+                    if yd is not other and other.memory is not None:
                         yd = apart(yd)
                 if not saves:
                     node.saved = None

@@ -26,7 +26,7 @@ class Historied(Readable):
     dtype: Any
     detach: Any
     _tangents: Any
-    storage: Any
+    memory: Any
     _grad: Any
     _leaf: Any
     _cut: Cut
@@ -34,7 +34,7 @@ class Historied(Readable):
     @property
     def requires_grad(self) -> bool:
         """True if a gradient with respect to this tensor, or to something it was made from, is wanted."""
-        return self.node is not None or type(self.storage) is InferenceLeaf
+        return self.node is not None or type(self.memory) is InferenceLeaf
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -55,10 +55,10 @@ class Historied(Readable):
                 raise RuntimeError(
                     f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
                 )
-            if not isinstance(self.storage, InferenceStorage):
+            if not isinstance(self.memory, InferenceStorage):
                 self.node = self._leaf_again()
             elif mode.inference:
-                self.storage = InferenceLeaf(Leaf(self))
+                self.memory = InferenceLeaf(Leaf(self))
             else:
                 raise RuntimeError(
                     "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
@@ -71,8 +71,8 @@ class Historied(Readable):
                 )
             own: Any = self
             own._leaf, own.node, own._cut = self.node, None, cut_here("requires_grad_(False)")
-        elif not requires_grad and type(self.storage) is InferenceLeaf:
-            self.storage = INFERENCE
+        elif not requires_grad and type(self.memory) is InferenceLeaf:
+            self.memory = INFERENCE
         return self
 
     def _leaf_again(self) -> Any:
@@ -174,13 +174,13 @@ class Historied(Readable):
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "
                 f"{value.dtype}"
             )
-        version = 0 if self.storage is None else self._version
+        version = 0 if self.memory is None else self._version
         self.array = value.array
-        self.storage = None
+        self.memory = None
         storage_of(self).version = version
         if type(self.node) is Leaf:
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
-        if value.storage is not None or not value.is_leaf:
+        if value.memory is not None or not value.is_leaf:
             share(value, self)
 
     @data.deleter
@@ -189,7 +189,12 @@ class Historied(Readable):
 
     @property
     def _backward_hooks(self) -> Any:
-        return None if self.node is None or self.node.hooks is None else self.node.hooks.on_gradient or None
+        return {} if self.node is None else hooks_of(self.node).on_gradient
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        if self.node is not None:
+            hooks_of(self.node).on_gradient = hooks
 
     @_backward_hooks.deleter
     def _backward_hooks(self) -> None:
@@ -220,9 +225,9 @@ class Historied(Readable):
 
     @property
     def _version(self) -> int:
-        if isinstance(self.storage, InferenceStorage):
+        if isinstance(self.memory, InferenceStorage):
             raise RuntimeError("Inference tensors do not track version counter.")
-        return 0 if self.storage is None else storage_of(self).version
+        return 0 if self.memory is None else storage_of(self).version
 
     @property
     def _base(self) -> Tensor | None:
@@ -236,4 +241,4 @@ class Historied(Readable):
 
     def is_inference(self) -> bool:
         """True for a tensor made in inference mode."""
-        return isinstance(self.storage, InferenceStorage)
+        return isinstance(self.memory, InferenceStorage)

@@ -143,7 +143,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     out = wrap(data)
     if unusual.count and tracer is None and mode.cut is not None:
         out._cut = mode.cut
-        out.storage = mode.cut.storage
+        out.memory = mode.cut.memory
     if mode.recording:
         _record(op, inputs, arrays, params, out)
     if special and mode.watcher is not None:
@@ -206,7 +206,7 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
         return
     mixed = unusual.inferred and not all(nodes) and any(is_inference(x) for x in inputs)
     if mixed:
-        nodes = tuple(x.storage.leaf if n is None and _is_leaf(x) else n for x, n in zip(inputs, nodes, strict=True))
+        nodes = tuple(x.memory.leaf if n is None and _is_leaf(x) else n for x, n in zip(inputs, nodes, strict=True))
     data = out.array
     if data.dtype.kind not in "fc":
         return
@@ -243,7 +243,7 @@ NOT_SAVED = (
 
 
 def _is_leaf(x: Any) -> bool:
-    return isinstance(x, Tensor) and type(x.storage) is InferenceLeaf
+    return isinstance(x, Tensor) and type(x.memory) is InferenceLeaf
 
 
 def bare_node(

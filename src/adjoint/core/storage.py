@@ -71,12 +71,12 @@ class View:
     first one may stand a path that is longer than a view of a view of a view … should copy.
     """
 
-    __slots__ = ("base", "made", "path", "storage")
+    __slots__ = ("base", "made", "path", "memory")
 
     def __init__(
         self, storage: Storage, base: Tensor | None, path: tuple[Any, ...], made: Made = Made.NORMALLY
     ) -> None:
-        self.storage = storage
+        self.memory = storage
         self.base = base
         self.path = path
         self.made = made
@@ -120,35 +120,35 @@ INFERENCE = InferenceStorage()
 
 def is_inference(x: Any) -> bool:
     """True for a tensor made in inference mode; anything may be asked about."""
-    return isinstance(getattr(x, "storage", None), InferenceStorage)
+    return isinstance(getattr(x, "memory", None), InferenceStorage)
 
 
 def storage_of(tensor: Any) -> Storage:
     """The tensor's storage, made on first use."""
-    held = tensor.storage
+    held = tensor.memory
     if held is None:
-        held = tensor.storage = Storage()
+        held = tensor.memory = Storage()
         held.aliases.append(weakref.ref(tensor))
-    return held.storage if type(held) is View else held
+    return held.memory if type(held) is View else held
 
 
 def view_of(tensor: Any) -> View | None:
     """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
-    held = tensor.storage
+    held = tensor.memory
     if type(held) is not View or held.base is None:
         return None
-    around = held.base.storage  # a View if the base is a detached twin
-    storage = around.storage if type(around) is View else around
-    return held if storage is held.storage else None  # the base may have been given other memory
+    around = held.base.memory  # a View if the base is a detached twin
+    storage = around.memory if type(around) is View else around
+    return held if storage is held.memory else None  # the base may have been given other memory
 
 
 def share(source: Any, alias: Any) -> None:
     """Record that `alias` sees the memory of `source`, without sharing its history."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
-        alias.storage = INFERENCE
+        alias.memory = INFERENCE
         return
-    alias.storage = View(storage, None, ())
+    alias.memory = View(storage, None, ())
     storage.add(alias)
 
 
@@ -156,7 +156,7 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
     """Record that `alias` is `op(source, **params)` in the same memory."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
-        alias.storage = INFERENCE
+        alias.memory = INFERENCE
         return
     step = new_tuple(Step, (op, params, source.array.shape, alias.array.shape))  # half the time of Step(…)
     if unusual.count and made is Made.NORMALLY and not mode.recording:
@@ -171,7 +171,7 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
             made = around.made
     else:
         base, path = source, (step,)
-    alias.storage = View(storage, base, path, made)
+    alias.memory = View(storage, base, path, made)
     storage.add(alias)
 
 

@@ -35,7 +35,7 @@ class Tensor(Historied):
     # `__dict__` costs nothing until somebody sets an attribute of their own. `_tangents` is left unset, but for tensors
     # that carry tangents of forward mode, `_cut`, but for those whose history was cut off, and
     # `_leaf`, but for those that no longer ask for the gradient they asked for.
-    __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "storage")
+    __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "memory")
     _tangents: Any
     _cut: Cut
     _leaf: Any
@@ -44,7 +44,7 @@ class Tensor(Historied):
         self.array: Any = as_array(data)
         self.node: Any = None
         self._grad: Tensor | None = None
-        self.storage: Any = None
+        self.memory: Any = None
         if isinstance(data, Tensor):
             if data.array is self.array:
                 share(data, self)
@@ -164,7 +164,7 @@ def fill(tensor: Tensor, array: Any) -> Tensor:
     tensor.array = array
     tensor.node = None
     tensor._grad = None
-    tensor.storage = None
+    tensor.memory = None
     return tensor
 
 
@@ -176,7 +176,7 @@ def wrap(array: Any) -> Tensor:
 def twin(x: Tensor) -> Tensor:
     """The same memory and tangents in a tensor object of its own, without history."""
     out = fill(new(Tensor), x.array)
-    out.storage = x.storage
+    out.memory = x.memory
     tangents = tangents_of(x)
     if tangents is not None:
         out._tangents = tangents
@@ -196,7 +196,7 @@ def constant(array: Any) -> Tensor:
         return wrap(mode.tracer.constant(array))
     out = wrap(array)
     if mode.inference:
-        out._cut, out.storage = mode.cut, INFERENCE
+        out._cut, out.memory = mode.cut, INFERENCE
     return out
 
 

@@ -28,7 +28,7 @@ class Tensor:
     array: Any
     node: Any
     _grad: Tensor | None
-    storage: Any
+    memory: Any
     @property
     def H(self) -> Tensor: ...
     @property
@@ -94,6 +94,8 @@ class Tensor:
     def __xor__(self, other: Any) -> Tensor: ...
     @property
     def _backward_hooks(self) -> Any: ...
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None: ...
     @_backward_hooks.deleter
     def _backward_hooks(self) -> None: ...
     @property
@@ -881,6 +883,7 @@ class Tensor:
         self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
         correction: _float | None = None
     ) -> Tensor: ...
+    def storage(self) -> TypedStorage: ...
     def storage_offset(self) -> _int: ...
     def stride(self, dim: _int | None = None) -> Any: ...
     def sub(self, other: Any, *, alpha: Any = 1) -> Tensor: ...
@@ -1043,6 +1046,10 @@ class SignAndLogarithm(NamedTuple):
 
     sign: Tensor
     logabsdet: Tensor
+
+class TypedStorage(NamedTuple):
+    """See adjoint.functions.description."""
+
 
 class UntypedStorage(NamedTuple):
     """See adjoint.functions.description."""

@@ -271,7 +271,7 @@ class UntypedStorage:
         return found
 
     def _flat(self) -> Any:
-        return self.array.reshape(-1, order="K")
+        return self.array.ravel(order="K")
 
     def __getitem__(self, at: Any) -> Any:
         return self.tolist()[at]
@@ -281,6 +281,29 @@ class UntypedStorage:
 
     def __hash__(self) -> int:
         return id(self.array)
+
+
+class TypedStorage(UntypedStorage):
+    """The memory that a tensor sees, as elements."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._flat()[index].item()
+
+    def tolist(self) -> list[Any]:
+        """The elements."""
+        found: list[Any] = self._flat().tolist()
+        return found
+
+
+@method
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that the tensor sees, as elements of its type."""
+    return TypedStorage(owner(self.numpy_view("storage()")))
 
 
 @method

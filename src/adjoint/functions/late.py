@@ -20,7 +20,7 @@ METHODS: dict[str, str] = {
         is_maia is_meta is_mkldnn is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size
         is_set_to is_shared is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout mH name nbytes
         ndimension nelement pin_memory real resolve_conj resolve_neg share_memory_ storage_offset sum_to_size to_dense
-        untyped_storage volatile
+        storage untyped_storage volatile
     """,
     "distance": """
         dist renorm renorm_

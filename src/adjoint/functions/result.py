@@ -62,7 +62,7 @@ def _store(target: Tensor, result: Tensor, name: str) -> None:
                 stacklevel=4,
             )
         target.array = np.zeros(result.array.shape, target.array.dtype)
-        target.storage = None
+        target.memory = None
     write(target, result, name)
 
 

@@ -109,8 +109,8 @@ def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tens
         with Scope(recording=not mode.inference):
             out = function(self, *args, **kwargs)
         if seen is not None:
-            self.storage = out.storage
-        elif not isinstance(self.storage, InferenceStorage):
+            self.memory = out.memory
+        elif not isinstance(self.memory, InferenceStorage):
             _stay_base(self, out)
         recording = not unusual.count or mode.recording
         _place(self, out.array, out.node if recording and type(self.node) is not Leaf else self.node)
@@ -132,11 +132,11 @@ def _stay_base(x: Tensor, out: Tensor) -> None:
     before = twin(x)
     before.node = x.node
     for other in (*others, out):
-        if type(other.storage) is View:
-            other.storage.base = before
-            if other.storage.made is Made.IN_INFERENCE and x.node is not None and mode.recording:
-                other.storage.made = Made.OVERTAKEN
-    x.storage = out.storage
+        if type(other.memory) is View:
+            other.memory.base = before
+            if other.memory.made is Made.IN_INFERENCE and x.node is not None and mode.recording:
+                other.memory.made = Made.OVERTAKEN
+    x.memory = out.memory
 
 
 def _place(x: Tensor, array: Any, node: Any) -> None:
@@ -144,7 +144,7 @@ def _place(x: Tensor, array: Any, node: Any) -> None:
     x.array, x.node = array, node
     if type(node) is Leaf:
         node.shape, node.dtype = array.shape, array.dtype
-    if not isinstance(x.storage, InferenceStorage):
+    if not isinstance(x.memory, InferenceStorage):
         storage_of(x).version += 1
 
 
@@ -203,7 +203,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         source = as_strided(source.detach(), size, stride or dense_strides(sizes((size,))), storage_offset)
     version = self._version
     self.data = source.detach()
-    if not isinstance(self.storage, InferenceStorage):
+    if not isinstance(self.memory, InferenceStorage):
         storage_of(self).version = max(storage_of(self).version, version + 1)
     return self
 

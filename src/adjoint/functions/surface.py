@@ -97,5 +97,5 @@ def _apart(x: Any, written: Tensor) -> Any:
     if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
         return x
     out = twin(x)
-    out.array, out.storage, out.node = x.array.copy(), None, x.node
+    out.array, out.memory, out.node = x.array.copy(), None, x.node
     return out

@@ -83,7 +83,7 @@ def content_of(value: Tensor, x: Tensor) -> Tensor:
 
 def check_writable(x: Tensor, called: str, history: bool) -> None:
     """Raise RuntimeError if `x` may not be written in place, where the write is to be recorded if `history`."""
-    if isinstance(x.storage, InferenceStorage) and not mode.inference:
+    if isinstance(x.memory, InferenceStorage) and not mode.inference:
         raise RuntimeError(
             f"{called}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
             "to get a normal tensor before doing inplace update."
@@ -176,7 +176,7 @@ def rebase(x: Tensor, node: Any) -> None:
             put_view.op, (base.node, node), {"steps": view.steps}, shapes, base.array  # type: ignore[attr-defined]
         )
         _give(base, made)
-    if x.storage is None:
+    if x.memory is None:
         return
     for alias in storage_of(x).living():
         seen = view_of(alias)

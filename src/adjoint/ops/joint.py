@@ -50,7 +50,7 @@ def parts(packed: Tensor, shapes: Sequence[Shape], called: str) -> tuple[Tensor,
 def separated(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Pieces of one tensor in memory of their own: each may be written in place without regard to the others."""
     for piece in pieces:
-        piece.storage = None
+        piece.memory = None
         if type(piece.array) is np.ndarray:
             piece.array = piece.array.copy()
     return tuple(pieces)

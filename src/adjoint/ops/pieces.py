@@ -42,8 +42,8 @@ def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) 
     if unusual.count and not mode.recording:
         return tuple(pieces)
     for piece in pieces:
-        if type(piece.storage) is View:
-            piece.storage.made = Made.AS_ONE_OF_MANY
+        if type(piece.memory) is View:
+            piece.memory.made = Made.AS_ONE_OF_MANY
     node = x.node
     if node is not None and pieces and not (mode.floor >= 0 and node.order < mode.floor):
         maker = called(x, [piece.array.shape for piece in pieces], axis)
