@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import adjoint.autograd.hooks  # gives Tensor register_hook()
@@ -18,7 +20,6 @@ from adjoint.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from adjoint.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from adjoint.autograd.steps import Step, backward_steps, dependencies
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from adjoint.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+    from adjoint.autograd.gradcheck import GradcheckError as GradcheckError
+    from adjoint.autograd.gradcheck import gradcheck as gradcheck
+    from adjoint.autograd.gradcheck import gradgradcheck as gradgradcheck
     from adjoint.autograd.memory import memory_report as memory_report
     from adjoint.autograd.saved_tensor import SavedTensor as SavedTensor
     from adjoint.autograd.variable import Variable as Variable
@@ -50,12 +54,24 @@ _LATER = {
     "set_detect_anomaly": "adjoint.autograd.anomaly_mode:set_detect_anomaly",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
+    "GradcheckError": "adjoint.autograd.gradcheck:GradcheckError",
+    "gradcheck": "adjoint.autograd.gradcheck:gradcheck", "gradgradcheck": "adjoint.autograd.gradcheck:gradgradcheck",
     "Variable": "adjoint.autograd.variable:Variable", "variable": "adjoint.autograd.variable",
     "_unsafe_preserve_version_counter": "adjoint.autograd.versions:_unsafe_preserve_version_counter",
     "_force_original_view_tracking": "adjoint.autograd.versions:_force_original_view_tracking",
     "is_view_replay_enabled": "adjoint.autograd.versions:is_view_replay_enabled",
     "memory_report": "adjoint.autograd.memory:memory_report", "why_no_grad": "adjoint.autograd.why:why_no_grad",
 }  # fmt: skip
+
+
+class _Package(ModuleType):
+    """The package, in which `gradcheck` is the function also once the module of that name has been imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.gradcheck if name == "gradcheck" and isinstance(value, ModuleType) else value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

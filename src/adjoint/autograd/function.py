@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from adjoint.autograd.context import Context
 from adjoint.autograd.function_node import BackwardCFunction
 from adjoint.autograd.function_outputs import keep_for_backward, outputs_of
-from adjoint.autograd.function_tangents import asleep, carried, push_tangents
 from adjoint.autograd.once import Once, once_differentiable
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.tensor import Tensor
@@ -104,10 +103,13 @@ class Function(metaclass=FunctionMeta):
         if kwargs or (separate and getattr(cls.forward, "__defaults__", True)):
             args = _by_position(cls, separate, args, kwargs)
         special = unusual.count and mode.special
-        levels = carried(args) if special else ()
+        if pushed := special and mode.duals is not None:  # forward mode is loaded when it is used
+            from adjoint.autograd.function_tangents import asleep, carried, push_tangents
+
+            levels = carried(args)
         node = cls._backward_cls(args)
         ctx = Context(node)
-        with unrecorded(), asleep() if special else nullcontext():
+        with unrecorded(), asleep() if pushed else nullcontext():
             result = _batched(cls, args) if special else NotImplemented
             if result is NotImplemented:
                 result = cls.forward(*args) if separate else cls.forward(ctx, *args)
@@ -120,7 +122,7 @@ class Function(metaclass=FunctionMeta):
         if separate and saved:
             _refuse_saving(cls, args, returned, saved, dirty)
         outputs = outputs_of(node, args, returned)
-        if levels:
+        if pushed and levels:
             push_tangents(node, args, returned, outputs, dirty, levels)
         attributes.pop("saved_for_forward", None)
         if any(node.parents):
