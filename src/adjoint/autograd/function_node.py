@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -12,11 +11,11 @@ import numpy as np
 
 from adjoint.autograd.context import Context
 from adjoint.autograd.kept import CLEARED
-from adjoint.core.hooks import Hooked, NodeHooks
+from adjoint.core.hooks import NodeHooks
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Output, edge, tick
+from adjoint.core.node import Output, Recorded, edge, tick
 from adjoint.core.release import freed_without_recursion
-from adjoint.core.site import Site, site_of, user_frame
+from adjoint.core.site import user_place
 from adjoint.core.tensor import Tensor, constant
 
 
@@ -32,7 +31,7 @@ class State:
 
 
 @freed_without_recursion
-class BackwardCFunction(Hooked):
+class BackwardCFunction(Recorded):
     """The node of a Function; each Function has a subclass of its own, `MySquareBackward`.
 
     It is made before `forward` runs, as its ctx, and becomes part of the graph by `finish`.
@@ -57,8 +56,7 @@ class BackwardCFunction(Hooked):
         self.parents = parents if not unusual.count or mode.recording else (None,) * len(args)
         self.context = State({"needs_input_grad": needed})
         self.hooks = None
-        frame = user_frame(sys._getframe(1))
-        self.code, self.at = frame.f_code, frame.f_lasti
+        self.code, self.at = user_place()
         self.order = -1
         self.outputs = 0
         self._specs: list[tuple[Any, Any] | None] = []
@@ -75,11 +73,6 @@ class BackwardCFunction(Hooked):
         self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in returned]
         if len(returned) == 1 and self._specs[0] is not None:
             self.shape, self.dtype = self._specs[0]
-
-    @property
-    def site(self) -> Site:
-        """The user's line that applied the Function."""
-        return site_of(self.code, self.at)
 
     @property
     def saved(self) -> Any:

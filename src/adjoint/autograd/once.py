@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import CodeType
@@ -10,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.hooks import Hooked, NodeHooks
+from adjoint.core.hooks import NodeHooks
 from adjoint.core.mode import Scope, mode
-from adjoint.core.node import Leaf, tick
-from adjoint.core.site import Site, site_of, user_frame
+from adjoint.core.node import Leaf, Recorded, tick
+from adjoint.core.site import user_place
 from adjoint.core.tensor import Tensor, wrap
 
 
@@ -36,7 +35,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class Once(Hooked):
+class Once(Recorded):
     """The node of a gradient that was computed by a once-differentiable backward: it cannot be walked."""
 
     __slots__ = ("__weakref__", "at", "code", "dtype", "hooks", "order", "parents", "pattern", "saved", "shape")
@@ -48,14 +47,8 @@ class Once(Hooked):
         self.parents, self.pattern = parents, pattern
         self.shape, self.dtype = g.array.shape, g.array.dtype
         self.saved = self.hooks = None
-        frame = user_frame(sys._getframe(1))
-        self.code, self.at = frame.f_code, frame.f_lasti
+        self.code, self.at = user_place()
         self.order = tick()
-
-    @property
-    def site(self) -> Site:
-        """The user's line in whose course the gradient was computed."""
-        return site_of(self.code, self.at)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

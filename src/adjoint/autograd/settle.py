@@ -67,7 +67,6 @@ def rest(gradients: Gradients, leaf: Leaf) -> None:
     """
     leaves = gradients.arrived
     _receive(gradients, leaf)
-    gradients.awaited[leaf] = 0
     tensor, hooks = leaf.reference(), leaf.hooks
     if tensor is None or hooks is None or not tensor.requires_grad or not (hooks.accumulated or hooks.after):
         return

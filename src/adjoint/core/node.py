@@ -63,7 +63,26 @@ class Saved(tuple[Any, ...]):
     __slots__ = ()
 
 
-class Node(Hooked):
+class Recorded(Hooked):
+    """What an op, or a Function, leaves in the graph: it knows the user's line, and whom its gradients go to."""
+
+    __slots__ = ()
+    parents: tuple[Any, ...]
+    code: CodeType
+    at: int
+
+    @property
+    def site(self) -> Site:
+        """The user's line that made this node."""
+        return site_of(self.code, self.at)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """For each input, the node which made it and which of its outputs it was; `(None, 0)` where none is wanted."""
+        return tuple(map(edge, self.parents))
+
+
+class Node(Recorded):
     """One application of an op: whom its gradient goes to, and what the op's rules asked to keep.
 
     `parents[i]` made input i, or is None where no gradient is wanted; a parent is always older, by `order`. `saved`
@@ -79,7 +98,6 @@ class Node(Hooked):
         "__weakref__", "at", "code", "dtype", "hooks", "op", "order", "params", "parents", "saved", "shape", "shapes",
     )  # fmt: skip
     op: Op
-    parents: tuple[Any, ...]
     saved: Any
     params: dict[str, Any] | None
     shapes: tuple[tuple[int, ...], ...] | None
@@ -87,22 +105,10 @@ class Node(Hooked):
     dtype: np.dtype[Any]
     order: int
     hooks: NodeHooks | None
-    code: CodeType
-    at: int
 
     def name(self) -> str:
         """The node's name, PyTorch's for the same op: `MulBackward0`."""
         return type(shown(self)).__name__
-
-    @property
-    def site(self) -> Site:
-        """The user's line that made this node."""
-        return site_of(self.code, self.at)
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each input, the node which made it and which of its outputs it was; `(None, 0)` where none is wanted."""
-        return tuple(map(edge, self.parents))
 
 
 _kinds: dict[str, type[Node]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,7 @@ from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, Saved, kind_of_node, restored, tick
 from adjoint.core.parameters import parameters_of
-from adjoint.core.site import user_frame
+from adjoint.core.site import user_place
 from adjoint.core.spec import Spec, broadcast_shapes, describe
 from adjoint.core.storage import InferenceLeaf, is_inference
 from adjoint.core.tensor import Tensor, wrap
@@ -22,7 +21,6 @@ from adjoint.core.tensor import Tensor, wrap
 Rule = Callable[..., Any]
 ndarray = np.ndarray
 new = object.__new__
-caller = sys._getframe
 NO_PARAMS: dict[str, Any] = {}
 
 # Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for
@@ -217,15 +215,13 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
     if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
         raise RuntimeError(NOT_SAVED)
-    frame = user_frame(caller(1))
     node = new(Node)
     node.op = op
     node.parents = parents
     node.params = params
     node.shape = data.shape
     node.dtype = data.dtype
-    node.code = frame.f_code
-    node.at = frame.f_lasti
+    node.code, node.at = user_place()
     node.shapes = tuple([np.shape(a) if a is not None else () for a in arrays]) if op.kept_shapes else None
     node.hooks = None
     node.order = tick()
@@ -260,11 +256,10 @@ def bare_node(
     """
     if not any(parents):
         return None
-    frame = user_frame(caller(1))
     node = new(Node)
     node.op, node.parents, node.params, node.shapes = op, parents, params, shapes
     node.shape, node.dtype = like.shape if shape is None else shape, like.dtype
-    node.code, node.at = frame.f_code, frame.f_lasti
+    node.code, node.at = user_place()
     node.saved = node.hooks = None
     node.order = tick()
     return node
@@ -307,8 +302,7 @@ class Undifferentiable(Node):
         self.params = self.shapes = self.saved = self.hooks = None
         self.shape, self.dtype = array.shape, array.dtype
         self.order = tick()
-        frame = user_frame(caller(1))
-        self.code, self.at = frame.f_code, frame.f_lasti
+        self.code, self.at = user_place()
 
     def refuse(self) -> None:
         """Raise NotImplementedError, which is a RuntimeError: the gradient that is asked for does not exist."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from adjoint.core.hooks import Hooked, NodeHooks
+from adjoint.core.hooks import NodeHooks
 from adjoint.core.mode import mode, unrecorded, unusual
-from adjoint.core.node import Output, edge, tick
+from adjoint.core.node import Output, Recorded, tick
 from adjoint.core.release import freed_without_recursion
-from adjoint.core.site import Site, site_of, user_frame
+from adjoint.core.site import user_place
 from adjoint.core.storage import Made, View
 from adjoint.core.tensor import Tensor, constant
 from adjoint.ops.movement import cat, reshape, select, slice
@@ -53,7 +52,7 @@ def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) 
 
 
 @freed_without_recursion
-class Pieces(Hooked):
+class Pieces(Recorded):
     """The node that several pieces of one tensor come from."""
 
     __slots__ = ("__weakref__", "at", "axis", "code", "dtype", "hooks", "order", "parents", "pieces", "shape")
@@ -69,24 +68,13 @@ class Pieces(Hooked):
         self.pieces, self.axis = pieces, axis
         self.shape, self.dtype = pieces[0], x.array.dtype
         self.hooks = None
-        frame = user_frame(sys._getframe(1))
-        self.code, self.at = frame.f_code, frame.f_lasti
+        self.code, self.at = user_place()
         self.order = tick()
 
     @property
     def outputs(self) -> int:
         """How many pieces there are."""
         return len(self.pieces)
-
-    @property
-    def site(self) -> Site:
-        """The user's line that took the tensor apart."""
-        return site_of(self.code, self.at)
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The node of the whole, and the number of its output."""
-        return tuple(map(edge, self.parents))
 
     def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
         """The gradient of the whole: those of the pieces, zeros where none came, put together again."""
