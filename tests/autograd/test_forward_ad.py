@@ -542,3 +542,31 @@ def _collector_off() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def test_batched_tangents_lie_as_their_tensors() -> None:
+    tangents = ad.arange(8.0).reshape(2, 2, 2)
+
+    def unpacked(x: Any, t: Any) -> Any:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(forward_ad.make_dual(x, t))[1]
+
+    plain = ad.vmap(lambda t: unpacked(ad.zeros(2, 2), t))(tangents)
+    turned = ad.vmap(lambda t: unpacked(ad.zeros(2, 2).t(), t))(tangents)
+    assert plain is tangents
+    assert turned is not tangents
+    assert turned.tolist() == tangents.tolist()
+    assert turned.stride() == (4, 1, 2)
+
+
+def test_a_view_of_the_whole_shares_the_tangent_of_its_base() -> None:
+    base, x = ad.zeros(2, 2), ad.ones(2, 2)
+    whole, turned = base.view_as(base), base.t()
+    with forward_ad.dual_level():
+        whole.copy_(forward_ad.make_dual(x, ad.arange(4.0).reshape(2, 2)))
+        of_base, of_whole, of_turned = (forward_ad.unpack_dual(t)[1] for t in (base, whole, turned))
+        assert of_whole is of_base
+        assert of_turned is not None
+        assert of_turned.tolist() == [[0.0, 2.0], [1.0, 3.0]]
+        base.mul_(2)
+        assert [t.tolist() for t in (of_whole, of_turned)] == [[[0.0, 2.0], [4.0, 6.0]], [[0.0, 4.0], [2.0, 6.0]]]

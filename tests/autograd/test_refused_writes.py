@@ -84,6 +84,17 @@ def test_views_made_without_grad() -> None:
     assert (x.tolist(), x._version) == ([1.0, 4.0, 6.0], 1)
 
 
+@pytest.mark.parametrize(("block", "called"), [(ad.no_grad, "no_grad"), (ad.inference_mode, "inference_mode")])
+def test_views_of_views_made_in_another_mode(block: Any, called: str) -> None:
+    x = ad.zeros(2)
+    with block():
+        y = x.view(2)
+    z = y.requires_grad_().view(2)
+    text = rf"Output 0 of ViewBackward0 is a view of a view which was created in .* both inside the {called} block"
+    with pytest.raises(RuntimeError, match=text):
+        z.div_(2)
+
+
 def test_a_view_made_without_grad_has_no_gradient_once_its_base_was_written() -> None:
     base = constant(3)
     with ad.no_grad():

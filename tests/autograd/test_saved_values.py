@@ -45,6 +45,16 @@ EXPRESSIONS = [
     ("cat([x, y], 1)", "dim"),
     ("atan2(x, y)", "self other"),
     ("x.flip(0)", "dims"),
+    ("addmm(y[:, :2], x, z, beta=0.5)", "alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes"),
+    ("addbmm(x[:, :3], w, w)", "batch1_sym_argsize_0 batch1_sym_argsize_1 batch2_sym_argsize_2 alpha beta"),
+    ("baddbmm(w, w, w, beta=2)", "alpha beta"),
+    ("div(x, y, rounding_mode='floor')", "rounding_mode"),
+    ("div(x, 2.0, rounding_mode='trunc')", "rounding_mode"),
+    ("F.unfold(v, (2, 1), stride=2)", "kernel_size dilation padding stride"),
+    ("F.unfold(v, 3)", "self_sym_argsize_minus_1 self_sym_argsize_minus_2"),
+    ("linalg.qr(x)[0]", "mode"),
+    ("F.nll_loss(x, k)", "weight target"),
+    ("F.nll_loss(x, k, c, ignore_index=2)", "weight target ignore_index"),
 ]
 
 
@@ -53,12 +63,15 @@ def test_names_and_values_are_pytorchs(expression: str, names: str) -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     arrays = {"x": rng.random((3, 4)), "y": rng.random((3, 4)), "z": rng.random((4, 2))}
-    indices = {"i": np.array([0, 2]), "j": np.array([[0], [1], [2]])}
+    arrays |= {"w": rng.random((2, 3, 3)), "v": rng.random((1, 2, 3, 4))}
+    indices = {"i": np.array([0, 2]), "j": np.array([[0], [1], [2]]), "k": np.array([3, 0, 2]), "c": rng.random(4)}
     nodes = []
     for library in (ad, torch):
         given = {name: library.tensor(a, requires_grad=True) for name, a in arrays.items()}
         given |= {name: library.tensor(a) for name, a in indices.items()}
         functions = {name: getattr(library, name) for name in ("atan2", "cat", "maximum", "stack", "where")}
+        functions |= {name: getattr(library, name) for name in ("addbmm", "addmm", "baddbmm", "div", "linalg")}
+        functions["F"] = library.nn.functional
         nodes.append(eval(expression, functions | given).grad_fn)
     ours, theirs = nodes
     for name in names.split():
@@ -157,3 +170,13 @@ def test_hooks_on_a_value_keep_history_for_a_second_derivative() -> None:
     g.sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_a_weight_that_was_freed() -> None:
+    loss = ad.nn.NLLLoss(weight=ad.ones(5))(ad.randn(3, 5, requires_grad=True), ad.tensor([1, 0, 4]))
+    assert loss.grad_fn._saved_weight.tolist() == [1.0] * 5
+    loss.backward()
+    with pytest.raises(RuntimeError, match="after they have already been freed"):
+        _ = loss.grad_fn._saved_weight
+    with pytest.raises(AttributeError, match="_saved_nothing"):
+        _ = ad.linalg.qr(ad.eye(2, requires_grad=True))[0].grad_fn._saved_nothing

@@ -95,7 +95,7 @@ def test_grad_slot() -> None:
     assert x.grad.tolist() == [3.0, 3.0]
     del x.grad
     assert x.grad is None
-    with pytest.raises(RuntimeError, match="different type"):
+    with pytest.raises(RuntimeError, match="assign a gradient with dtype 'float64'"):
         x.grad = ad.zeros(2, dtype=ad.float64)
     with pytest.raises(RuntimeError, match="can't assign a Tensor as its own grad"):
         x.grad = x
@@ -132,3 +132,11 @@ def test_numpy_gives_way_to_tensors() -> None:
     for out in (array + x, array * x, array - x, array / x, array < x):
         assert type(out) is Tensor
     assert (np.float64(2.0) * x).tolist() == [6.0, 8.0]
+
+
+def test_dir_lists_what_there_is() -> None:
+    x = ad.ones(2, 2)
+    listed = set(dir(x)) - {"imag", "volatile"}
+    assert {"shape", "grad_dtype", "node"} <= listed
+    assert all(hasattr(x, name) for name in listed)
+    assert "_cut" in dir((x.requires_grad_() * 2).detach())

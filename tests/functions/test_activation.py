@@ -50,7 +50,7 @@ def test_4_15_relu_at_zero() -> None:
     assert x.grad.tolist() == [0.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
 @pytest.mark.parametrize(
     ("shape", "dims"), [((3, 4), (0, 1, -1)), ((5,), (0,)), ((2, 3, 4), (0, 1, 2, -2)), ((), (0, -1))]
 )

@@ -100,3 +100,7 @@ def test_functions_in_place() -> None:
     x = ad.zeros(2)
     assert ad.exp_(x) is x
     assert x.tolist() == [1.0, 1.0]
+
+
+def test_threshold_in_place_keeps_what_its_gradient_needs() -> None:
+    same("t.nn.functional.threshold((x + 1).view_as(x), 0.9, -7.0, True) * x", x=np.linspace(-1.0, 1.0, 6))

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.functions.oracle import same, same_error
+from tests.functions.oracle import same, same_error, torch
+
+import adjoint as ad
 
 RANDOM = np.random.default_rng(0)
 
@@ -36,7 +38,8 @@ def test_matmul(x: Any, y: Any, dtype: Any) -> None:
     "expression",
     [
         "t.mm(a, b)", "a.mm(b)", "t.bmm(p, q)", "t.mv(a, v)", "t.dot(v, v)", "v.dot(v)", "t.outer(v, w)",
-        "t.addmm(w[:, None], a, b)", "t.addmm(w[0], a, b, beta=0.5, alpha=2)", "a.matmul(b)", "a.t() @ a", "i @ j",
+        "t.addmm(w[:, None], a, b)", "t.addmm(w[:1], a, b, alpha=-1)",
+        "t.addmm(w[0], a, b, beta=0.5, alpha=2)", "a.matmul(b)", "a.t() @ a", "i @ j",
         "t.nn.functional.linear(a, b.t())", "t.nn.functional.linear(a, b.t(), t.ones(4, dtype=t.float64))",
         "t.nn.functional.linear(v, a)", "t.nn.functional.linear(p, a, w)", "p @ q[0]", "(a @ b).T @ a",
     ],
@@ -117,3 +120,15 @@ def test_einsum(expression: str) -> None:
 )
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, a=A, b=B, v=V, w=W)
+
+
+def test_addmm_is_one_node() -> None:
+    found = []
+    for library in (ad, torch):
+        given = [library.ones(*shape, requires_grad=True) for shape in ((3,), (2, 4), (4, 3))]
+        node = library.addmm(*given, beta=0.5).grad_fn
+        leaves = [next(i for i, x in enumerate(given) if parent.variable is x) for parent, _ in node.next_functions]
+        found.append((node.name(), leaves))
+    assert found[0] == found[1] == ("AddmmBackward0", [0, 1, 2])
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        ad.addmm(ad.ones(3), ad.ones(2, 4), ad.ones(3, 3))

@@ -72,6 +72,30 @@ def test_statistics_carry_no_history() -> None:
     assert mean._version == 1
 
 
+@pytest.mark.parametrize("shape", [(4, 3, 5), (2, 3, 4, 5), (1, 3, 2, 2, 2)])
+def test_instance_norm(shape: Any) -> None:
+    x, w, b = normal(*shape), normal(3), normal(3)
+    mean, var = normal(3), np.abs(normal(3)) + 0.5
+    call = "t.nn.functional.instance_norm(x, {}, {}, w, b, {}, 0.3, 1e-3)"
+    same(call.format("None", "None", True), x=x, w=w, b=b, factor=10)
+    same("t.nn.functional.instance_norm(x)", x=x, factor=10)
+    for own in (True, False):
+        same("(lambda m, v: (" + call.format("m", "v", own) + ", m, v))(m.detach(), v.detach())",
+             x=x, m=mean, v=var, w=w, b=b, factor=10)  # fmt: skip
+
+
+def test_instance_norm_errors() -> None:
+    message = "Expected more than 1 spatial element when training, got input size"
+    same_error("t.nn.functional.instance_norm(x)", message, x=normal(2, 3))
+    same_error("t.nn.functional.instance_norm(x)", message, x=normal(2, 3, 1))
+    same_error("t.nn.InstanceNorm2d(3)(x)", "expected 3D or 4D input (got 2D input)", x=normal(2, 3))
+    same_error(
+        "t.nn.InstanceNorm1d(3, affine=True).double()(x)", "to match num_features (3), but got: 2.", x=normal(2, 5)
+    )
+    with pytest.warns(UserWarning, match="input's size at dim=1 does not match num_features"):
+        ad.nn.InstanceNorm1d(3)(ad.randn(2, 4, 5))
+
+
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_normalize(p: float, dim: int) -> None:

@@ -24,6 +24,7 @@ PROGRAMS = [
     "[t.rand(3), t.randn(2), t.randint(5, (2,)), t.randn(30), t.rand(1), t.randperm(4)]",
     "t.nn.functional.dropout(t.ones(50), 0.3)", "[t.randn(5), t.randn(5), t.rand(1)]",
     "t.rand(2, 3, requires_grad=True)", "t.rand([])", "t.randn(0)",
+    "t.randn(3, dtype=t.complex64)", "t.randn(5, 4, dtype=t.complex128)", "t.randn(0, dtype=t.complex64)",
     "[t.rand(3, generator=g), t.rand(3), t.randn(17, generator=g), g.initial_seed()]",
 ]  # fmt: skip
 

@@ -157,3 +157,8 @@ def test_memory_of_a_tensor() -> None:
     assert memory.data_ptr() + 8 == x.data_ptr()
     assert memory == x[1:].untyped_storage()
     assert memory != x.clone().untyped_storage()
+
+
+def test_as_strided_of_an_example() -> None:
+    with pytest.raises(RuntimeError, match="can access memory outside of `tensor`, which has 4 elements"):
+        ad.vmap(lambda x: x.as_strided((5,), (1,), 0))(ad.ones(3, 4))

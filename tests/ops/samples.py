@@ -349,6 +349,10 @@ def _contractions() -> list[Sample]:
         ),
         _sample(convolutions._convolution, x, weight, draw("bias", (4,)), **plain),
         _sample(convolutions._convolution, image, kernel, draw("bias", (6,)), label="grouped", **grouped),
+        _sample(linear._addmm, draw("added", (2, 3)), draw("a", (2, 4)), draw("b", (4, 3)), beta=1, alpha=1),
+        _sample(
+            linear._addmm, draw("row", (3,)), draw("a", (2, 4)), draw("b", (4, 3)), label="scaled", beta=0.5, alpha=-2.0
+        ),
         _sample(linear._linear, draw("in", (5, 3)), draw("weight", (4, 3)), draw("bias", (4,))),
         _sample(linear._linear, draw("in", (2, 5, 3)), draw("weight", (4, 3)), draw("bias", (4,)), label="3d"),
         _sample(linear._linear, draw("in", (5, 3)), draw("weight", (4, 3)), None, label="no-bias"),
@@ -358,6 +362,10 @@ def _contractions() -> list[Sample]:
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
+        _sample(
+            classification._mean_weighted_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 0]),
+            np.array([0.5, 2.0, 1.0]), ignore=9,
+        ),
     ]
 
 

@@ -20,7 +20,6 @@ from adjoint.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from adjoint.autograd.steps import Step, backward_steps, dependencies
 
 if TYPE_CHECKING:
     from adjoint.autograd import anomaly_mode as anomaly_mode
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     from adjoint.autograd.gradcheck import gradgradcheck as gradgradcheck
     from adjoint.autograd.memory import memory_report as memory_report
     from adjoint.autograd.saved_tensor import SavedTensor as SavedTensor
+    from adjoint.autograd.steps import Step as Step
+    from adjoint.autograd.steps import backward_steps as backward_steps
+    from adjoint.autograd.steps import dependencies as dependencies
     from adjoint.autograd.variable import Variable as Variable
     from adjoint.autograd.why import why_no_grad as why_no_grad
 
@@ -49,7 +51,9 @@ __all__ = [
 _LATER = {
     "forward_ad": "adjoint.autograd.forward_ad", "functional": "adjoint.autograd.functional",
     "graph": "adjoint.autograd.graph",
-    "SavedTensor": "adjoint.autograd.saved_tensor:SavedTensor", "anomaly_mode": "adjoint.autograd.anomaly_mode",
+    "SavedTensor": "adjoint.autograd.saved_tensor:SavedTensor", "Step": "adjoint.autograd.steps:Step",
+    "backward_steps": "adjoint.autograd.steps:backward_steps", "dependencies": "adjoint.autograd.steps:dependencies",
+    "anomaly_mode": "adjoint.autograd.anomaly_mode",
     "detect_anomaly": "adjoint.autograd.anomaly_mode:detect_anomaly",
     "set_detect_anomaly": "adjoint.autograd.anomaly_mode:set_detect_anomaly",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",

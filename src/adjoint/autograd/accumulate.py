@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from adjoint.core.grad_types import ANY
 from adjoint.core.hooks import HookDict, hooked_leaves
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf
@@ -29,13 +31,13 @@ class Gradients:
     returned None. Gradients are borrowed, since a rule may hand one array to several inputs; those of the nodes in
     `summed` are our own sums. With targets, only edges to `useful` nodes are followed, and only `running` nodes run.
     `blocked`: for a node, what has arrived, and where that holds no gradient at all, since `where` chose the other
-    branch. `awaited`: for each leaf with hooks, how many edges have yet to deliver to it.
+    branch. `awaited`: for each leaf with hooks, how many edges have yet to deliver to it. `capturing`: the leaves take
+    no part, their gradients go to the caller.
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "awaited", "bare", "blocked", "callbacks", "captured", "create_graph", "kept",
-        "opened",
-        "retain_graph", "running", "summed", "useful", "wanted",
+        "__weakref__", "arrived", "awaited", "bare", "blocked", "callbacks", "captured", "capturing", "create_graph",
+        "kept", "opened", "retain_graph", "running", "summed", "useful", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -46,18 +48,26 @@ class Gradients:
         self.create_graph, self.retain_graph = create_graph, retain_graph
         self.arrived: dict[Any, Any] = {}
         self.blocked: dict[Any, Any] = {}
-        self.awaited = awaited(node for node, _ in roots) if targets is None and hooked_leaves else {}
         self.callbacks: list[Callable[[], Any]] = []
         self.opened: tuple[Any, Any] = (None, None)  # the last node that kept packed values, and these values
         self.summed: set[Any] = set()
         self.wanted: set[Any] | None = None if targets is None else set(targets)
         self.running = None if self.wanted is None else leading_to(self.wanted, [node for node, _ in roots])
+        self.awaited = self._awaited(roots) if hooked_leaves else {}
+        self.capturing = False
         self.useful = None if self.wanted is None or self.running is None else self.running | self.wanted
         self.captured: dict[Any, Any] = {}
         self.kept: list[tuple[Tensor, Any]] = []
         for node, g in roots:
             if self.useful is None or node in self.useful:
                 self.deliver(node, g.array if self.bare else g)
+
+    def _awaited(self, roots: Sequence[Root]) -> dict[Any, int]:
+        if self.running is None or self.wanted is None:
+            return awaited(node for node, _ in roots)
+        parents = (parent for node in self.running for parent in node.parents)
+        wanted = self.wanted
+        return Counter(p for p in parents if type(p) is Leaf and p.hooks is not None and p in wanted)
 
     def deliver(self, node: Any, g: Any) -> bool:
         """Add `g` to what has arrived for `node`; True if it is the first."""
@@ -78,6 +88,14 @@ class Gradients:
             self.summed.add(node)
         return have is None
 
+    def run_hooks_of(self, targets: Iterable[Any]) -> None:
+        """Let the targets that nobody else needs run too where they have hooks: these see what comes to rest there."""
+        for node in targets:
+            hooks = node.hooks
+            hooked = type(node) is not Leaf and hooks is not None and (hooks.before or hooks.after)
+            if hooked and self.running is not None:
+                self.running.add(node)
+
     def add_part(self, node: Any, parent: Any, g: Any) -> None:
         """Add `g`, the gradient of a part of what `parent` made, into what has arrived there.
 
@@ -85,7 +103,8 @@ class Gradients:
         """
         have = self.arrived[parent]
         if have is NOTHING or parent not in self.summed:
-            have = np.zeros(parent.shape, parent.dtype) if have is NOTHING else have.copy()
+            dtype = g.dtype if parent.dtype is ANY else parent.dtype
+            have = np.zeros(parent.shape, dtype) if have is NOTHING else have.copy()
             self.arrived[parent] = have
             self.summed.add(parent)
         part = node.op.part(have, **node.params)

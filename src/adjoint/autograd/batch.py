@@ -164,7 +164,7 @@ class Batcher:
         """
         view = view_of(x)
         base = x if view is None else view.base
-        if base is None or self.owns(base):
+        if self.owns(base):
             return out if self.owns(out) else self.lifted(out)
         (target, _), (value, several) = self.physical(x), self.physical(out)
         if several:

@@ -42,6 +42,7 @@ def run_backward(
     All of them or, after an exception, none.
     """
     gradients = Gradients(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
+    gradients.run_hooks_of(gradients.wanted or ())
     _run(gradients, lambda: accumulate(gradients, targets))
     latest.note(roots, targets is not None)
 
@@ -51,6 +52,7 @@ def run_grad(
 ) -> dict[Any, Tensor]:
     """Send each root's gradient back; return what arrives at the nodes `targets`."""
     gradients = Gradients(roots, retain_graph, create_graph, targets)
+    gradients.capturing = True
     found: dict[Any, Tensor] = _run(gradients, lambda: collect(gradients))
     return found
 
@@ -172,13 +174,13 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                 if rule is None:
                     parent.refuse()
                 places = positions[i]
-                if places is None:
+                if type(places) is int:
+                    d = rule(g, saved[places])
+                elif places is None:
                     if op.part is not None and parent in arrived:
                         gradients.add_part(node, parent, g)
                         continue
                     d = rule(g, *arguments(node, rule, saved))
-                elif len(places) == 1:
-                    d = rule(g, saved[places[0]])
                 else:
                     d = rule(g, *[saved[place] for place in places])
                 if type(d) is not ndarray or d.dtype is not dtype:

@@ -20,6 +20,7 @@ from adjoint.autograd.pushforward import pushed_forward
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import Leaf, tick
 from adjoint.core.op import Op, apply
+from adjoint.core.region import address
 from adjoint.core.storage import share_view, storage_of, view_of
 from adjoint.core.tensor import Tensor, constant, tangents_of, twin
 from adjoint.ops.assignment import put_steps, replay
@@ -212,16 +213,23 @@ def _begin(x: Tensor, t: Any, level: Level) -> None:
     """Give x its first tangent: its base gets zeros with `t` in that place, and the base's views get views of this."""
     view = view_of(x)
     base = x if view is None else view.base
-    assert base is not None
     if tangent_of(base, level) is not None:  # x is the primal part of it, or of a view of it, seen by itself
         base, view = x, None
     with Scope(recording=mode.recording or mode.deferred, deferred=False):
-        whole = carry(base, copy(t) if view is None else put_steps(_zeros(base), t, view.steps), level)
+        alike = view is None or _same_place(x, base)
+        whole = carry(base, copy(t) if alike else put_steps(_zeros(base), t, view.steps), level)  # type: ignore[union-attr]
     with Scope(recording=True):  # whether the views may be written is for the tensors themselves to say
         for alias in storage_of(base).living():
             seen = view_of(alias)
             if seen is not None and seen.base is base and tangent_of(alias, level) is None:
-                carry(alias, replay(whole, seen.steps), level)
+                carry(alias, whole if _same_place(alias, base) else replay(whole, seen.steps), level)
+
+
+def _same_place(x: Tensor, y: Tensor) -> bool:
+    """True if each element of x is that element of y."""
+    a, b = x.array, y.array
+    seen = type(a) is np.ndarray and type(b) is np.ndarray and a.shape == b.shape and a.strides == b.strides
+    return seen and address(a) == address(b)
 
 
 def _writable(x: Tensor, t: Tensor, level: Level) -> Tensor:

@@ -100,6 +100,12 @@ class Example(Context):
         """The saved tensors at the level of the examples."""
         return self.opened
 
+    def again(self) -> Example:
+        """The same attributes for another call, which opens the saved tensors for itself: threads may share a graph."""
+        other = Example()
+        other.__dict__ = self.__dict__
+        return other
+
 
 class Case(NamedTuple):
     """A Function with arguments some of which are batched."""
@@ -151,13 +157,13 @@ class Mapped(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """The gradients of the batched arguments, and those of the others summed over the examples."""
-        case, level, own = ctx.case, ctx.case.level, ctx.example
+        case, level, own = ctx.case, ctx.case.level, ctx.example.again()
         pairs = zip(ctx.saved_tensors, ctx.batched, strict=True)
         own.opened = tuple(None if x is None else level.enter(x, batched) for x, batched in pairs)
         own.needs_input_grad = ctx.needs_input_grad[1:]
         with level.inside():
             found = case.function.backward(own, *[None if g is None else level.enter(g) for g in gradients])
-        own.opened = ()
+        found = tuple(found) if isinstance(found, list) else found
         return None, *(
             g if g is None or batched else sum(g, axes=(0,), keepdims=False)
             for g, batched in zip(_as_tuple(case.left(found)), case.several, strict=False)
@@ -166,11 +172,10 @@ class Mapped(Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         """The tangents of the outputs."""
-        case, own = ctx.case, ctx.example
+        case, own = ctx.case, ctx.example.again()
         own.opened = tuple(vars(own).get("saved_for_forward") or ())
         with case.level.inside():
             found = case.function.jvp(own, *case.entered(tangents[1:]))
-        own.opened = ()
         return case.left(found)
 
 

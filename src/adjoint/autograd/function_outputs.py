@@ -64,7 +64,7 @@ def outputs_of(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[A
 def keep_for_backward(node: BackwardCFunction, outputs: tuple[Any, ...], saved: tuple[Any, ...]) -> None:
     """Let `node` keep the tensors `saved`, and its ctx's attributes, without a way back from an output to the node."""
     state = node.context
-    if any(tensor is not None and tensor.is_inference() for tensor in saved):
+    if not mode.transformed and any(tensor is not None and tensor.is_inference() for tensor in saved):
         raise RuntimeError(NOT_SAVED)
     if state.kept is not CLEARED:
         state.kept = tuple(keep(tensor, outputs) for tensor in saved)
@@ -144,7 +144,7 @@ def _as_it_is(x: Tensor) -> Tensor:
 def _seen_as(out: Tensor, made: Made) -> None:
     view = view_of(out)
     if view is not None:
-        out.memory = View(view.memory, view.base, view.steps, made)
+        out.memory = View(view.memory, view.base, view.path, made)
 
 
 def _circumstances(args: tuple[Any, ...], pure: bool) -> Made:

@@ -128,4 +128,4 @@ def _check_view(out: Tensor, pushed: Tensor, args: tuple[Any, ...], tangents: Se
 
 def _base(x: Tensor) -> Tensor:
     view = view_of(x)
-    return x if view is None or view.base is None else view.base
+    return x if view is None else view.base

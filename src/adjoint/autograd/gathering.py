@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from adjoint.autograd.accumulate import Gradients
 from adjoint.autograd.engine import running_pass
@@ -76,7 +76,7 @@ class _Gathering:
 
     def __init__(self, fn: Callable[[Sequence[Tensor | None]], None], nodes: list[Any]) -> None:
         self.fn = fn
-        self.nodes = nodes
+        self.nodes = list(map(ref, nodes))  # the nodes hold the hooks, and these hold this
         self.passes: WeakKeyDictionary[Gradients, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
 
     def receiver(self, i: int) -> Callable[[Tensor], None]:
@@ -86,8 +86,9 @@ class _Gathering:
             walk = _current()
             with _lock:
                 if walk not in self.passes:
-                    will_run = _to_run(walk, self.nodes[i])
-                    self.passes[walk] = ([None] * len(self.nodes), [sum(node in will_run for node in self.nodes)])
+                    nodes = [node() for node in self.nodes]
+                    will_run = _to_run(walk, nodes[i])
+                    self.passes[walk] = ([None] * len(nodes), [sum(node in will_run for node in nodes)])
                 gradients, missing = self.passes[walk]
                 gradients[i] = g
                 missing[0] -= 1

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, Self, TypeVar
 
 from adjoint.core.cut import Cut, cut_at, cut_here
-from adjoint.core.mode import Scope, mode, set_modes
+from adjoint.core.mode import Scope, mode, set_modes, switch, switch_back
 from adjoint.core.storage import INFERENCE
 from adjoint.core.tensor import Tensor
 
@@ -46,21 +46,18 @@ class _GradMode:
     called: str  # what a block of this kind looks like in the program
 
     def __init__(self) -> None:
-        self._scopes: list[Scope] = []
+        self._before: list[Modes] = []
 
     def modes(self, cut: Cut) -> Modes:
         """The modes that differ within the block; `cut` says where it begins."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        scope = Scope()
-        scope.after = self.modes(cut_here(self.called))
-        self._scopes.append(scope)
-        scope.__enter__()
+        switch(self.modes(cut_here(self.called)), self._before)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._scopes.pop().__exit__(*error)
+        switch_back(self._before)
 
     def clone(self) -> Self:
         """Another context of the same kind."""
@@ -190,14 +187,10 @@ class _Fixed(_GradMode):
     """A mode known by its class, which may stand above a function with or without brackets."""
 
     def __new__(cls, orig_func: Any = None) -> Any:
-        made = super().__new__(cls)
-        if orig_func is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(orig_func)
+        return object.__new__(cls) if orig_func is None else cls()(orig_func)
 
     def __init__(self, orig_func: Any = None) -> None:
-        super().__init__()
+        self._before = []
 
 
 class no_grad(_Fixed):

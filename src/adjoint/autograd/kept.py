@@ -62,7 +62,7 @@ class Kept:
 
 def _without_base(storage: Any) -> Any:
     """The storage of a view, without its base, whose history may lead to the node."""
-    return View(storage.memory, None, ()) if type(storage) is View else storage
+    return storage.memory if type(storage) is View else storage
 
 
 class KeptPacked:

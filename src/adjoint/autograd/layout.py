@@ -1,4 +1,4 @@
-"""How a tangent lies in memory: as its tensor does, so that what is a view of the one is a view of the other."""
+"""How a tangent or a gradient lies in memory: as its tensor does, so that a view of the one is a view of the other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,57 @@ ndarray = np.ndarray
 
 def lying_as(tangent: Tensor, x: Tensor) -> Tensor:
     """The tangent itself where it lies in its memory as `x` does; else a copy, with its history, that does."""
-    array, like = tangent.array, x.array
-    if type(array) is not ndarray or type(like) is not ndarray or _lie_alike(array, like):
+    array, like = _example(tangent.array), _example(x.array)
+    if type(array) is not ndarray or type(like) is not ndarray:
+        return tangent
+    single = array is tangent.array and like is x.array
+    if _lie_alike(array, like) if single else _steps_alike(array, like):
         return tangent
     out: Tensor = copy(tangent)
+    if type(out.array) is not ndarray:
+        rows = out.array.physical
+        rows.array = _rows_like(rows.array, like) if out.array.batched and type(rows.array) is ndarray else rows.array
+        return out
     laid = _room_like(like, array.dtype)
     laid[...] = array
     out.array = laid
     return out
+
+
+def _example(array: Any) -> Any:
+    """The first example of a batch, as it lies in memory; any other array as it is."""
+    if not hasattr(array, "physical"):
+        return array
+    rows = _example(array.physical.array)
+    if not array.batched or type(rows) is not ndarray:
+        return rows
+    return rows[0] if len(rows) else np.empty(rows.shape[1:], rows.dtype)
+
+
+def _rows_like(rows: Any, like: Any) -> Any:
+    """`rows` in memory in which the elements of each follow one another in the order of those of `like`."""
+    order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
+    room = np.empty((len(rows), *(like.shape[d] for d in order)), rows.dtype)
+    room = room.transpose(0, *(1 + order.index(d) for d in range(like.ndim)))
+    room[...] = rows
+    return room
+
+
+def laid_as(g: Any, like: Any) -> Any:
+    """The array `g` in the order in which `like` fills its memory; in row-major order where that leaves gaps."""
+    if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
+        return g
+    room = np.empty_like(like, g.dtype)
+    if not _steps_alike(room, like):
+        room = np.empty(g.shape, g.dtype)
+    if _steps_alike(g, room):
+        return g
+    room[...] = g
+    return room
+
+
+def _steps_alike(x: Any, y: Any) -> bool:
+    return all(a == b for n, a, b in zip(x.shape, steps(x), steps(y), strict=True) if n > 1)
 
 
 def _lie_alike(x: Any, y: Any) -> bool:
@@ -31,8 +74,7 @@ def _lie_alike(x: Any, y: Any) -> bool:
         return True
     if not x.size:
         return True
-    strides = zip(x.shape, steps(x), steps(y), strict=True)
-    return all(a == b for n, a, b in strides if n > 1) and offset(x) == offset(y) and owner(x).size >= owner(y).size
+    return _steps_alike(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
 
 
 def _room_like(like: Any, dtype: Any) -> Any:

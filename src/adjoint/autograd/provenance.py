@@ -10,6 +10,7 @@ from weakref import WeakSet
 from adjoint.autograd.batch import Batch
 from adjoint.core.mode import Scope, mode
 from adjoint.core.node import Leaf, tick
+from adjoint.core.storage import is_inference
 from adjoint.core.tensor import Tensor, detach, tangents_of, twin
 from adjoint.core.tree import mapped
 from adjoint.ops.movement import reshape
@@ -28,7 +29,7 @@ class Origin:
     def __init__(self) -> None:
         self.recording = mode.recording
         self.start = tick()
-        self.scope = Scope(recording=True, inference=False, deferred=False)
+        self.scope = Scope(recording=True, cut=None, inference=False, deferred=False, transformed=True)
 
     def __enter__(self) -> Self:
         self.scope.__enter__()
@@ -52,7 +53,7 @@ class Origin:
         alias = twin(x)
         if mode.tracer is not None:
             (alias.array,) = mode.tracer.symbols((x,))
-        return leaf(alias)
+        return leaf(ordinary(alias))
 
     def asked_again(self, tensors: Sequence[Tensor]) -> bool:
         """True if a derivative of the tensors may be differentiated further: by a level around, or by its leaves."""
@@ -66,9 +67,9 @@ class Origin:
         return mapped(lambda x: self._released(x, seen) if isinstance(x, Tensor) else x, results)
 
     def _released(self, x: Tensor, seen: dict[Any, bool]) -> Tensor:
-        if not self.recording:
-            return x if x.node is None and not mode.special else detach(x)
-        node = x.node if x.node is not None and self._leads_out(x.node, seen) else None
+        if not self.recording and not mode.special:
+            return x if x.node is None else detach(x)
+        node = x.node if self.recording and self._leads_out(x.node, seen) else None
         array = x.array
         if type(array) is Batch:  # the level around has a history of its own
             physical = self._released(array.physical, seen)
@@ -104,6 +105,15 @@ class Origin:
         for one in newer:
             seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
         return seen[node]
+
+
+def ordinary(x: Tensor) -> Tensor:
+    """`x`; in place of a tensor of inference mode one that counts writes and can have a history or tangents."""
+    if not is_inference(x):
+        return x
+    out = twin(x)
+    out.memory = None
+    return out
 
 
 def leaf(x: Tensor) -> Tensor:

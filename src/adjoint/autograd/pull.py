@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients, Slots, call_hooks
 from adjoint.autograd.blocked import ELEMENTWISE, held_back
+from adjoint.core.grad_types import ANY
 from adjoint.core.mode import follow
 from adjoint.core.node import RELEASED, Node, Output, Packed, Saved, restored
 from adjoint.core.op import Op, Rule
@@ -163,7 +164,7 @@ def fit(gradients: Gradients, d: Any, parent: Any) -> Any:
     tensor = wrap(d) if gradients.bare else d
     if array.shape != parent.shape:
         tensor = sum_to(tensor, parent.shape)
-    if array.dtype != parent.dtype:
+    if array.dtype != parent.dtype and parent.dtype is not ANY:
         tensor = cast(tensor, dtype=parent.dtype)
     return gradients.to_own(tensor)
 
@@ -233,4 +234,3 @@ def _replaced(hook: Any, returned: Any, before: list[Any]) -> list[Any]:
             f"hook {name!r} has returned an incorrect number of values (got {len(after)}, but expected {len(before)})"
         )
     return after
-

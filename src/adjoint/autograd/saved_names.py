@@ -68,6 +68,7 @@ REDUCED: dict[str, Where] = {"dim": "axes", "keepdim": "keepdims"}
 BY_OP: dict[str, dict[str, Where]] = {
     "add": {"alpha": ONE},
     "sub": {"alpha": ONE},
+    "div": {"rounding_mode": lambda node: None},
     "pow": {"self": 0, "exponent": 1, "result": -1},
     "sum": REDUCED,
     "mean": REDUCED | {"self_sym_numel": lambda node: math.prod(input_shape(0)(node))},
@@ -79,6 +80,7 @@ BY_OP: dict[str, dict[str, Where]] = {
     "log_softmax": {"dim": "axis"},
     "mm": {"self": 0, "mat2": 1} | sizes_of("self", "mat2"),
     "bmm": {"self": 0, "mat2": 1},
+    "addmm": {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(("self", "mat1", "mat2"))},
     "linear": {"mat1": 0, "mat2": 1, "alpha": ONE, "beta": ONE} | sizes_of("mat1", "mat2"),
     "permute": {"dims": "axes", "dim0": swapped(0), "dim1": swapped(1)},
     "flip": {"dims": "axes"},
@@ -88,8 +90,8 @@ BY_OP: dict[str, dict[str, Where]] = {
     "gather": {"dim": "axis", "index": 1},
     "where": {"condition": 0},
     "cat": {"dim": "axis"},
-    "nll": {"target": 1, "weight": "weight", "ignore_index": "ignore"},
     "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},
+    "mean_weighted_nll": {"target": 1, "weight": 2, "ignore_index": "ignore"},
     "convolution": {
         "input": 0,
         "weight": 1,

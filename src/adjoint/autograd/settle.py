@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients
+from adjoint.autograd.layout import laid_as
 from adjoint.autograd.pull import run_after, run_before
 from adjoint.core.mode import mode, touch_gradient
 from adjoint.core.node import Leaf
@@ -43,8 +44,12 @@ def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) ->
     found = leaves if targets is None else gradients.captured
     tensors = [(leaf.reference(), leaf) for leaf in found] if targets is None else [(t, t.node) for t in targets]
     # a leaf that no longer asks for its gradient gets none
-    resting = {t: node for t, node in tensors if t is not None and t.requires_grad and node in found}
-    if targets is None and any(not t.is_leaf for t in resting):
+    resting = {
+        t: node for t, node in tensors if t is not None and (t.node is node or t.requires_grad) and node in found
+    }
+    if len(resting) < len(tensors) and targets is None:
+        _join(tensors, resting, gradients)
+    if targets is None and any(t.node is not node and not t.is_leaf for t, node in resting.items()):
         raise RuntimeError(
             "leaf variable has been moved into the graph interior: its memory was written through another tensor that "
             "sees it"
@@ -60,13 +65,23 @@ def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) ->
             _tell(gradients, node, tensor, found[node])
 
 
+def _join(tensors: Iterable[tuple[Any, Any]], resting: dict[Tensor, Any], gradients: Gradients) -> None:
+    """Add up what arrived at several leaves of one tensor, which `set_` gives a new one."""
+    found = gradients.arrived
+    for tensor, leaf in tensors:
+        if tensor in resting and resting[tensor] is not leaf:
+            found[resting[tensor]] = gradients.total(found[resting[tensor]], found[leaf])
+
+
 def rest(gradients: Gradients, leaf: Leaf) -> None:
     """All that is to arrive at a leaf with hooks has: they run, and if some of them follow its `.grad`, so is that set.
 
     Otherwise the gradient waits for the others: it comes to rest with them.
     """
     leaves = gradients.arrived
-    _receive(gradients, leaf)
+    _receive(gradients, leaf, gradients.capturing)
+    if gradients.wanted is not None:
+        return
     tensor, hooks = leaf.reference(), leaf.hooks
     if tensor is None or hooks is None or not tensor.requires_grad or not (hooks.accumulated or hooks.after):
         return
@@ -91,13 +106,19 @@ def _receive(gradients: Gradients, leaf: Leaf, captured: bool = False) -> None:
     leaves[leaf] = gradients.receive(leaf, leaves[leaf])
     if leaf.hooks is not None and leaf.hooks.before and not captured:
         leaves[leaf] = gradients.to_own(run_before(leaf, [gradients.to_tensor(leaves[leaf])])[0])
+        if leaf in gradients.captured:
+            gradients.captured[leaf] = leaves[leaf]
 
 
 def owned(holder: dict[Any, Any], key: Any) -> Any:
-    """The array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array."""
+    """The array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array.
+
+    The copy takes its place there, so that of those to whom one array was handed, the last gets it itself.
+    """
     # references: the holder's, and that of getrefcount's argument; a view of it would hold one too
-    alone = getrefcount(holder[key]) == 2 and holder[key].base is None
-    return holder[key] if alone else holder[key].copy()
+    if getrefcount(holder[key]) > 2 or holder[key].base is not None:
+        holder[key] = holder[key].copy()
+    return holder[key]
 
 
 def _at_leaves(gradients: Gradients, captured: bool = False) -> dict[Any, Any]:
@@ -130,7 +151,8 @@ def _store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gradient
         return partial(_set_grad, tensor, total) if gradients.create_graph else partial(_set_array, have, total.array)
     if have is None:
         del g
-        return partial(_set_grad, tensor, wrap(owned(holder, key)))
+        g = owned(holder, key)
+        return partial(_set_grad, tensor, wrap(laid_as(g, tensor.array) if type(key) is Leaf else g))
     if have.node is not None or have.array.shape != g.shape or not have.array.flags.writeable:
         return partial(_set_grad, tensor, wrap(np.asarray(have.array + g)))
     writes.record(have.array, None)

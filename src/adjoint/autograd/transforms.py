@@ -14,8 +14,8 @@ import numpy as np
 
 from adjoint.autograd import arguments as given
 from adjoint.autograd.backward import grad as gradients_of
-from adjoint.autograd.provenance import Origin, leaf
-from adjoint.core.mode import mode
+from adjoint.autograd.provenance import Origin, leaf, ordinary
+from adjoint.core.mode import Scope, mode
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.tree import flatten, mapped, unflatten
 
@@ -160,7 +160,9 @@ def pushforward(
         )
     given.check_tensors(flat, called, "primals")
     given.check_tensors(along, called, "tangents")
-    with new_level() as level:
+    flat, along = list(map(ordinary, flat)), list(map(ordinary, along))
+    cut = None if mode.inference else mode.cut  # in inference mode nothing would be pushed forward
+    with Scope(inference=False, cut=cut, transformed=True), new_level() as level:
         given.check_directions(flat, along)
         duals = unflatten(structure, map(attach, flat, along, [level] * len(flat)))
         value = func(*(duals if argnums is None else given.replaced(primals, duals, argnums)))

@@ -117,7 +117,7 @@ def _chunks(tensors: Sequence[Tensor], size: int | None) -> Iterator[list[Tensor
     spans = _spans(tensors)
     total = spans[-1][1]
     for first in range(0, max(total, 1), size or max(total, 1)):
-        n = min(size or total, total - first)
+        n = min(size or total, total - first)  # without an element at all one chunk of no rows
         yield [
             constant(np.eye(n, stop - start, first - start, x.array.dtype).reshape(n, *x.array.shape))
             for x, (start, stop) in zip(tensors, spans, strict=True)

@@ -8,13 +8,11 @@ from typing import Any
 
 from adjoint.core.site import Site, site_of, user_frame
 
-new = object.__new__
-
 
 class Cut:
     """What ended the recording, `detach()` say, and the place in the user's program.
 
-    In `mode.cut`, one for a whole block: `storage` is then what the results made in the block get for theirs.
+    In `mode.cut`, one for a whole block: `memory` is then what the results made in the block get for theirs.
     """
 
     __slots__ = ("at", "code", "memory", "what")
@@ -32,17 +30,17 @@ class Cut:
         return f"{self.what} at {self.site}"
 
 
-def cut_at(what: str, code: CodeType, at: int = 0, storage: Any = None) -> Cut:
+def cut_at(what: str, code: CodeType, at: int = 0, memory: Any = None) -> Cut:
     """A cut at an instruction of `code`."""
-    cut = new(Cut)
-    cut.what, cut.code, cut.at, cut.memory = what, code, at, storage
+    cut = Cut()
+    cut.what, cut.code, cut.at, cut.memory = what, code, at, memory
     return cut
 
 
 def cut_here(what: str) -> Cut:
     """A cut at the line of the user's program that called the function which calls this."""
     frame = user_frame(sys._getframe(2))
-    cut = new(Cut)
+    cut = Cut()
     cut.what, cut.code, cut.at, cut.memory = what, frame.f_code, frame.f_lasti, None
     return cut
 

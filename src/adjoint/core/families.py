@@ -15,11 +15,11 @@ import numpy as np
 from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, tick
-from adjoint.core.op import NO_PARAMS, Op, Rule, apply, evaluate
+from adjoint.core.op import NO_PARAMS, Op, Rule, apply, bare_node, evaluate
 from adjoint.core.site import user_frame
 from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.core.storage import is_inference, share_view
-from adjoint.core.tensor import Tensor
+from adjoint.core.tensor import Tensor, wrap
 
 ndarray = np.ndarray
 new = object.__new__
@@ -94,7 +94,7 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
             if code is not recent:
                 frame = user_frame(frame)
                 code = recent = frame.f_code
-            node = new(Node)
+            node = Node()
             node.op = op
             node.parents = (xn,)
             node.code = code
@@ -114,8 +114,13 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
     return declare
 
 
-def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None, **facets: Any) -> Declaration:
-    """Declare f(x, y), element by element, with broadcasting and promotion to a common type."""
+def binary(
+    *, promotion: str = "common", truth: bool = False, scalar: Any = None, ufunc: Any = None, **facets: Any
+) -> Declaration:
+    """Declare f(x, y), element by element, with broadcasting and promotion to a common type.
+
+    `ufunc`: what the function comes to. It is called instead, which saves a recorded multiply 60 ns of 1.25 µs.
+    """
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
@@ -127,9 +132,10 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
         dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx
         dy_x, dy_y, dy_out = "x" in needs_dy, "y" in needs_dy, "out" in needs_dy
         any_x, any_y, any_out = dx_x or dy_x, dx_y or dy_y, dx_out or dy_out
+        lacks_rules = not (has_dx and has_dy)
         saves = bool(needs_dx or needs_dy)
         any_kind = promotion == "common"
-        compute = op.evaluate
+        compute = op.evaluate if ufunc is None else ufunc
 
         def general(input: Any, other: Any) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
@@ -153,8 +159,7 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                 else:
                     yd, yn = other, None
                 # the general call promotes, traces, and complains
-                odd = unusual.count
-                if type(xd) is not ndarray or (odd and mode.special):
+                if type(xd) is not ndarray or (unusual.count and mode.special):
                     return otherwise(input, other)
                 dtype = xd.dtype
                 if type(yd) is ndarray:
@@ -162,7 +167,7 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                         return otherwise(input, other)
                 elif type(yd) is not float or dtype.kind != "f":
                     return otherwise(input, other)
-                if (xn is not None and not has_dx) or (yn is not None and not has_dy):
+                if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
                     return otherwise(input, other)
                 try:
                     data = compute(xd, yd)
@@ -188,7 +193,7 @@ def binary(*, promotion: str = "common", truth: bool = False, scalar: Any = None
                 if code is not recent:
                     frame = user_frame(frame)
                     code = recent = frame.f_code
-                node = new(Node)
+                node = Node()
                 node.op = op
                 node.parents = (xn, yn)
                 node.code = code
@@ -237,8 +242,15 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
         op = Op(function, rules, family="movement", spec=spec, index=index, linear=True, **facets)
 
         def call(x: Any, **params: Any) -> Tensor:
-            out = apply(op, (x,), params)
-            if view and isinstance(x, Tensor) and _sees(out.array, x.array):
+            array = x.array if isinstance(x, Tensor) else None
+            if type(array) is not ndarray or unusual.count or op.rules[0] is None:
+                out = apply(op, (x,), params)
+            else:
+                out = wrap(evaluate(op, (array,), params))
+                if x.node is not None:
+                    shapes = (array.shape,) if op.kept_shapes else None
+                    out.node = bare_node(op, (x.node,), params, shapes, out.array)
+            if view and array is not None and _sees(out.array, array):
                 share_view(x, out, op, params)
             return out
 

@@ -13,6 +13,7 @@ import numpy as np
 from .boxmuller import BLOCK, normal_blocks, normal_pairs
 from .device import device as Device
 from .mersenne import MersenneTwister
+from .mode import refuse_while_tracing
 from .rounding import by_libm, fused_multiply_add
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed`, from -2**63 to 2**64 - 1; a negative one means seed + 2**64."""
+        refuse_while_tracing("manual_seed()")
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(f"manual_seed expected an integer, but got {type(seed).__name__}")
         if not -(2**63) <= seed < 2**64:
@@ -73,6 +75,7 @@ class Generator:
 
     def get_state(self) -> NDArray[np.uint8]:
         """The place in the stream as (5056,) uint8, byte for byte that of `torch.get_rng_state()`."""
+        refuse_while_tracing("get_rng_state()")
         with self._lock:
             words, position = self._stream.state()
             state = np.zeros((), STATE)
@@ -83,6 +86,7 @@ class Generator:
 
     def set_state(self, state: NDArray[np.uint8]) -> Generator:
         """Continue from a place given by `get_state` or by PyTorch; TypeError unless uint8, RuntimeError if invalid."""
+        refuse_while_tracing("set_rng_state()")
         state = np.asarray(state)
         if state.dtype != np.uint8:
             raise TypeError(f"set_state: the state must be an array of uint8, but got {state.dtype}")

@@ -6,13 +6,14 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from adjoint.core import grad_types
 from adjoint.core.cut import Cut, cut_here
 from adjoint.core.dtype import is_floating
 from adjoint.core.hooks import hooks_of
 from adjoint.core.mode import mode, touch_gradient, unusual
 from adjoint.core.node import Leaf, edge
 from adjoint.core.reading import Readable
-from adjoint.core.storage import INFERENCE, InferenceLeaf, InferenceStorage, Made, share, storage_of, view_of
+from adjoint.core.storage import INFERENCE, InferenceLeaf, InferenceStorage, Made, renewed, share, storage_of, view_of
 
 if TYPE_CHECKING:
     from adjoint.core.tensor import Tensor
@@ -80,7 +81,7 @@ class Historied(Readable):
         leaf = getattr(self, "_leaf", None)
         if leaf is None:
             return Leaf(self)
-        leaf.shape, leaf.dtype = self.array.shape, self.array.dtype
+        leaf.shape, leaf.dtype = self.array.shape, grad_types.expected(leaf, self.array.dtype)
         return leaf
 
     @property
@@ -133,8 +134,7 @@ class Historied(Readable):
                     f"assigned grad has data of a different size: attempting to assign a gradient of size "
                     f"{list(value.shape)} to a tensor of size {list(self.shape)}"
                 )
-            if value.array.dtype != self.array.dtype:
-                raise RuntimeError(f"assigned grad has data of a different type: {value.dtype} for {self.dtype}")
+            grad_types.check_assigned(self, value)
         touch_gradient(self, "write")
         self._grad = value
 
@@ -142,6 +142,8 @@ class Historied(Readable):
     def grad(self) -> None:
         touch_gradient(self, "write")
         self._grad = None
+
+    grad_dtype = property(grad_types.read, grad_types.ask)
 
     def retain_grad(self) -> None:
         """Keep `.grad` of this non-leaf too. Does nothing to a leaf; raises RuntimeError without requires_grad."""
@@ -174,12 +176,12 @@ class Historied(Readable):
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "
                 f"{value.dtype}"
             )
-        version = 0 if self.memory is None else self._version
+        if isinstance(self.memory, InferenceStorage):
+            raise RuntimeError("Inference tensors do not track version counter.")
+        self.memory = renewed(self)
         self.array = value.array
-        self.memory = None
-        storage_of(self).version = version
         if type(self.node) is Leaf:
-            self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
+            self.node.shape, self.node.dtype = value.array.shape, grad_types.expected(self.node, value.array.dtype)
         if value.memory is not None or not value.is_leaf:
             share(value, self)
 

@@ -6,8 +6,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
-from types import TracebackType
+from types import BuiltinMethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+from adjoint.core.mode import mode, unusual
 
 if TYPE_CHECKING:
     from adjoint.core.tensor import Tensor
@@ -62,8 +64,23 @@ class RemovableHandle:
 def attach(hooks: HookDict, hook: Hook) -> RemovableHandle:
     """Add `hook` after those that are there."""
     handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
+    hooks[handle.id] = hook if type(hook) is not BuiltinMethodType else Filling(hook)
     return handle
+
+
+class Filling:
+    """A hook like `seen.append`: a compiled step is told of the container, in which it would leave symbols."""
+
+    __slots__ = ("hook",)
+
+    def __init__(self, hook: BuiltinMethodType) -> None:
+        self.hook = hook
+
+    def __call__(self, *args: Any) -> Any:
+        filled = getattr(mode.tracer, "filled", None) if unusual.count else None
+        if filled is not None:
+            filled(self.hook.__self__)
+        return self.hook(*args)
 
 
 class NodeHooks:

@@ -48,8 +48,9 @@ class Mode(threading.local):
     tensors that may carry tangents; `packers` are the hooks through which saved values go, innermost last; `watcher`
     looks at each result (anomaly detection); `floor`: nodes older than this order are constants here, since they belong
     to a level around this one; `deferred`: though `recording` is off, the caller records what is done, and so the
-    levels around this one do. Derived: `special`, an op call has more to do than to evaluate, wrap and record; `odd`,
-    some mode is not the default, and the thread is counted in `unusual`.
+    levels around this one do; `transformed`: a derivative is being taken, for which tensors of inference mode are
+    constants. Derived: `special`, an op call has more to do than to evaluate, wrap and record; `extra`,
+    something besides `recording` makes it differ; `odd`, one of both, and the thread is counted in `unusual`.
     """
 
     recording: bool
@@ -61,12 +62,14 @@ class Mode(threading.local):
     watcher: Any
     floor: int
     deferred: bool
+    transformed: bool
     special: bool
+    extra: bool
     odd: bool
 
     def __init__(self) -> None:
         self.recording = True
-        self.inference = self.deferred = self.special = self.odd = False
+        self.inference = self.deferred = self.transformed = self.special = self.extra = self.odd = False
         self.cut = self.tracer = self.duals = self.watcher = None
         self.packers = ()
         self.floor = -1
@@ -87,8 +90,9 @@ class _Unusual:
 
 
 SPECIAL = frozenset({"tracer", "duals", "packers", "watcher"})
+ORDINARY = frozenset({"recording", "cut", "deferred", "transformed"})  # these are switched in every step
 # What a thread that works on behalf of another takes over from it.
-CARRIED = ("recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred")
+CARRIED = ("recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred", "transformed")
 mode = Mode()
 unusual = _Unusual()
 
@@ -103,20 +107,32 @@ class Scope:
         self.before: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
-        held = mode.__dict__  # this thread's
-        before = {name: held[name] for name in self.after}
-        try:
-            self.before.append(before)
-            _switch(held, self.after)
-        except BaseException:  # Ctrl-C, for which the block does not count as entered
-            _switch(held, before)
-            raise
+        switch(self.after, self.before)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _switch(mode.__dict__, self.before.pop())
+
+
+def switch(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
+    """Set modes of this thread, all or none; what they were goes to the end of `before`, for `switch_back`."""
+    held = mode.__dict__  # this thread's
+    former = {}
+    for name in modes:  # half the time of a comprehension
+        former[name] = held[name]
+    try:
+        before.append(former)
+        _switch(held, modes)
+    except BaseException:  # Ctrl-C, for which the block does not count as entered
+        _switch(held, former)
+        raise
+
+
+def switch_back(before: list[dict[str, Any]]) -> None:
+    """Set the modes to what they were when `before` last grew."""
+    _switch(mode.__dict__, before.pop())
 
 
 def set_modes(**modes: Any) -> None:
@@ -126,11 +142,11 @@ def set_modes(**modes: Any) -> None:
 
 def _switch(held: dict[str, Any], modes: dict[str, Any]) -> None:
     held.update(modes)
-    if held["inference"]:
-        unusual.inferred = True
-    if not SPECIAL.isdisjoint(modes):
+    if not ORDINARY.issuperset(modes):
+        unusual.inferred = unusual.inferred or held["inference"]
         held["special"] = any(held[name] for name in SPECIAL)
-    odd = not held["recording"] or held["inference"] or held["special"] or held["floor"] >= 0
+        held["extra"] = held["inference"] or held["special"] or held["floor"] >= 0
+    odd = held["extra"] or not held["recording"]
     if odd is not held["odd"]:
         with unusual.lock:
             unusual.count += 1 if odd else -1
@@ -174,6 +190,29 @@ def watch(subject: Any, probe: Any, what: str, settled: bool = False, contents: 
     if tracer is not None:
         tracer.watch(subject, probe, what, settled, contents)
     return probe(subject)
+
+
+def refuse_while_tracing(called: str) -> None:
+    """Raise TraceError, a RuntimeError, within a step that is being compiled: what is called there is called once."""
+    refuse = getattr(mode.tracer, "refuse_call", None) if unusual.count else None
+    if refuse is not None:
+        refuse(called)
+
+
+def deferred(function: Any, argument: Any = None) -> bool:
+    """While a step is being traced: have `function(argument)` called at the end of each of its calls, and say True."""
+    defer = getattr(mode.tracer, "defer", None) if unusual.count else None
+    if defer is None:
+        return False
+    defer(function, argument)
+    return True
+
+
+def on_failure(prepare: Any, subject: Any) -> None:
+    """While a step is being traced: have what `prepare(subject)` returns called if that fails."""
+    undo = getattr(mode.tracer, "undo", None) if unusual.count else None
+    if undo is not None:
+        undo.append(prepare(subject))
 
 
 def touch_gradient(tensor: Any, kind: str) -> None:

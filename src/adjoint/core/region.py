@@ -62,6 +62,14 @@ def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
     return np.asarray(Region(memory, kind.str, at, shape, tuple(s * kind.itemsize for s in strides)))
 
 
+def writable(array: Any) -> Any:
+    """The same view without the lock that NumPy puts on repeated elements; `array` itself if its memory has one."""
+    memory = owner(array)
+    if array.flags.writeable or type(memory) is not np.ndarray or not memory.flags.writeable:
+        return array
+    return region(array, array.shape, steps(array), offset(array))
+
+
 def reach(shape: Sizes, strides: Sizes, start: int) -> int:
     """How many elements of memory, from its first, a view needs."""
     return 0 if 0 in shape else start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1

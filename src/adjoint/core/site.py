@@ -22,19 +22,27 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-users: set[str] = set()  # the files outside the library that were met so far
+Place = tuple[CodeType, int]  # a code, and the offset of an instruction in it: a `Site` that nobody has asked for yet
+
+
+class _Inside(dict[str, bool]):
+    """For each file that was met so far, whether it belongs to the library."""
+
+    def __missing__(self, file: str) -> bool:
+        self[file] = found = file.startswith(PACKAGE)
+        return found
+
+
+inside = _Inside()
 
 
 def user_frame(frame: FrameType) -> FrameType:
     """`frame`, or the innermost one below it that runs code outside the library; the outermost if all is library."""
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if file in users:
+    while inside[frame.f_code.co_filename]:
+        below = frame.f_back
+        if below is None:
             break
-        if not file.startswith(PACKAGE):
-            users.add(file)
-            break
-        frame = frame.f_back
+        frame = below
     return frame
 
 
@@ -44,9 +52,9 @@ def user_site() -> Site:
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def user_place() -> tuple[CodeType, int]:
-    """`user_site` as a node keeps it, for `site_of` to tell: the code, and the offset of the instruction in it."""
-    frame = user_frame(sys._getframe(1))
+def user_place(depth: int = 1) -> Place:
+    """`user_site` as a node keeps it, for `site_of` to tell. The innermost `depth` frames are the library's."""
+    frame = user_frame(sys._getframe(depth))
     return frame.f_code, frame.f_lasti
 
 

@@ -10,15 +10,12 @@ import numpy as np
 
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf
-from adjoint.core.site import Site
+from adjoint.core.site import Place, Site
 from adjoint.core.writes import writes
 
 if TYPE_CHECKING:
     from adjoint.core.op import Op
     from adjoint.core.tensor import Tensor
-
-
-new_tuple = tuple.__new__
 
 
 class Storage:
@@ -54,6 +51,9 @@ class Made(Enum):
     OVERTAKEN = 5  # in inference mode, and its base was written outside of it since
 
 
+NORMALLY = Made.NORMALLY  # an enumeration takes 60 ns to look up a member
+
+
 class Step(NamedTuple):
     """One movement on the way from a base to its view: how to repeat it on other arrays, and in the graph."""
 
@@ -66,16 +66,14 @@ class Step(NamedTuple):
 class View:
     """What a tensor that sees the memory of another has in place of a `Storage`.
 
-    `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here; a detached twin, which
-    shares memory but takes no part in the history of the base, has no base. `path` holds the steps; in place of its
-    first one may stand a path that is longer than a view of a view of a view … should copy.
+    `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here. `path` holds the steps as
+    plain tuples; in place of its first one may stand a path that is longer than a view of a view of a view … should
+    copy. A detached twin, which shares memory but takes no part in the history of the base, has the `Storage` itself.
     """
 
     __slots__ = ("base", "made", "path", "memory")
 
-    def __init__(
-        self, storage: Storage, base: Tensor | None, path: tuple[Any, ...], made: Made = Made.NORMALLY
-    ) -> None:
+    def __init__(self, storage: Storage, base: Tensor, path: tuple[Any, ...], made: Made) -> None:
         self.memory = storage
         self.base = base
         self.path = path
@@ -84,13 +82,11 @@ class View:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps, first to last."""
-        if not self.path or type(self.path[0]) is Step:
-            return self.path
         parts, path = [], self.path
-        while type(path[0]) is not Step:
+        while path and type(path[0][0]) is tuple:  # a step begins with an op
             parts.append(path[1:])
             path = path[0]
-        return (*path, *(step for part in reversed(parts) for step in part))
+        return tuple([Step(*step) for part in (path, *reversed(parts)) for step in part])
 
 
 LONG = 256
@@ -115,6 +111,35 @@ class InferenceLeaf(InferenceStorage):
         self.leaf = leaf
 
 
+class Renewed(Storage):
+    """That of a tensor which was given other memory: its writes and those of its former views count as one."""
+
+    __slots__ = ("former",)
+
+    def __init__(self, former: Storage) -> None:
+        self.former = former
+        super().__init__()
+
+    @property
+    def version(self) -> int:
+        """How often either memory was written."""
+        return self.former.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        self.former.version = max(count, self.former.version)
+
+
+def renewed(tensor: Any) -> Storage:
+    """A storage for other memory that `tensor` is to see, in which its writes go on being counted."""
+    held = storage_of(tensor)
+    former = held.former if isinstance(held, Renewed) else held
+    fresh = Renewed(former) if any(t is not tensor for t in former.living()) else Storage()
+    fresh.version = former.version
+    fresh.add(tensor)
+    return fresh
+
+
 INFERENCE = InferenceStorage()
 
 
@@ -135,9 +160,9 @@ def storage_of(tensor: Any) -> Storage:
 def view_of(tensor: Any) -> View | None:
     """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
     held = tensor.memory
-    if type(held) is not View or held.base is None:
+    if type(held) is not View:
         return None
-    around = held.base.memory  # a View if the base is a detached twin
+    around = held.base.memory
     storage = around.memory if type(around) is View else around
     return held if storage is held.memory else None  # the base may have been given other memory
 
@@ -148,34 +173,33 @@ def share(source: Any, alias: Any) -> None:
     if isinstance(storage, InferenceStorage):
         alias.memory = INFERENCE
         return
-    alias.memory = View(storage, None, ())
+    alias.memory = storage
     storage.add(alias)
 
 
-def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = Made.NORMALLY) -> None:
+def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
     """Record that `alias` is `op(source, **params)` in the same memory."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
         alias.memory = INFERENCE
         return
-    step = new_tuple(Step, (op, params, source.array.shape, alias.array.shape))  # half the time of Step(…)
-    if unusual.count and made is Made.NORMALLY and not mode.recording:
+    if unusual.count and made is NORMALLY and not mode.recording:
         made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
         if mode.inference and source.node is not None:
             alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
-    around = view_of(source)
-    base: Tensor | None
-    if around is not None:
-        base, path = around.base, (*around.path, step) if len(around.path) < LONG else (around.path, step)
-        if made is Made.NORMALLY:
-            made = around.made
-    else:
+    step = (op, params, source.array.shape, alias.array.shape)
+    around = None if source.memory is storage else view_of(source)
+    if around is None:
         base, path = source, (step,)
+    else:
+        base, path = around.base, (*around.path, step) if len(around.path) < LONG else (around.path, step)
+        if made is NORMALLY:
+            made = around.made
     alias.memory = View(storage, base, path, made)
     storage.add(alias)
 
 
-def mark_written(tensor: Tensor, site: Site) -> None:
+def mark_written(tensor: Tensor, site: Site | Place) -> None:
     """Count an in-place write, and note it for the nodes that keep this memory."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):

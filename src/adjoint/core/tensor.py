@@ -135,8 +135,17 @@ class Tensor(Historied):
     def __repr__(self, **_: Any) -> str:
         return format_tensor(self)
 
+    def __dir__(self) -> list[str]:
+        unset = {name for name in ("_cut", "_leaf", "_tangents") if not hasattr(self, name)}
+        return sorted({*object.__dir__(self)} - unset)
+
+    def __str__(self) -> str:
+        if type(self.array) is not ndarray:
+            self.numpy_view("str()")  # a step that is traced must not keep what the text would be
+        return repr(self)
+
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self.array.shape and spec else repr(self)
+        return format(self.item(), spec) if not self.array.shape and spec else str(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if not self.is_leaf:
@@ -170,7 +179,10 @@ def fill(tensor: Tensor, array: Any) -> Tensor:
 
 def wrap(array: Any) -> Tensor:
     """A tensor without history around `array`."""
-    return fill(new(Tensor), array)
+    tensor = new(Tensor)
+    tensor.array = array
+    tensor.node = tensor._grad = tensor.memory = None
+    return tensor
 
 
 def twin(x: Tensor) -> Tensor:

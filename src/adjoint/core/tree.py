@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 
@@ -41,7 +42,7 @@ def _walk(value: Any, leaves: list[Any]) -> Structure:
     if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return Structure(kind, (len(value),), tuple(_walk(v, leaves) for v in value))
     if hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
-        names = tuple(kind.__dataclass_fields__)
+        names = tuple(each.name for each in fields(value))
         return Structure(kind, names, tuple(_walk(getattr(value, n), leaves) for n in names))
     leaves.append(value)
     return LEAF
@@ -59,7 +60,10 @@ def unflatten(structure: Structure, leaves: Any) -> Any:
         return kind(parts)
     if hasattr(kind, "_fields"):
         return kind(*parts)
-    return kind(**dict(zip(structure.keys, parts, strict=True)))
+    made = object.__new__(kind)  # not as its `__init__` would: some fields may not be arguments, or may be made there
+    for name, part in zip(structure.keys, parts, strict=True):
+        object.__setattr__(made, name, part)
+    return made
 
 
 def leaf_count(structure: Structure) -> int:

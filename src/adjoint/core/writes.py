@@ -15,7 +15,7 @@ import numpy as np
 
 from adjoint.core.node import tick
 from adjoint.core.region import owner
-from adjoint.core.site import Site
+from adjoint.core.site import Place, Site, site_of
 
 __all__ = ["Write", "Writes", "check_unwritten", "owner", "writes"]
 
@@ -47,14 +47,23 @@ class Write:
     `seals`: of the arrays by which NumPy code might write it now.
     """
 
-    __slots__ = ("memory", "order", "outside", "seals", "site")
+    __slots__ = ("memory", "order", "outside", "place", "seals")
 
     def __init__(self, memory: weakref.ref[Any]) -> None:
         self.memory = memory
         self.order = -1
-        self.site: Site | None = None
+        self.place: Site | Place | None = None
         self.outside = False
         self.seals: tuple[Seal, ...] = ()
+
+    @property
+    def site(self) -> Site | None:
+        """The user's line; None for a write by the library itself."""
+        return self.place if self.place is None or isinstance(self.place, Site) else site_of(*self.place)
+
+    @site.setter
+    def site(self, site: Site | None) -> None:
+        self.place = site
 
 
 class Writes:
@@ -66,7 +75,7 @@ class Writes:
         self.last = -1  # nodes of a higher order have nothing to look up
         self.by_memory: dict[int, Write] = {}
 
-    def record(self, array: Any, site: Site | None, order: int | None = None) -> None:
+    def record(self, array: Any, site: Site | Place | None, order: int | None = None) -> None:
         """Note that `array` is written now, or was written when the order was `order`."""
         self.stamp((self.of(array),), site, order)
 
@@ -79,13 +88,14 @@ class Writes:
             write = self.by_memory[key] = Write(weakref.ref(memory, lambda _: self.by_memory.pop(key, None)))
         return write
 
-    def stamp(self, entries: Iterable[Write], site: Site | None, order: int | None = None) -> None:
+    def stamp(self, entries: Iterable[Write], site: Site | Place | None, order: int | None = None) -> None:
         """Note that these memories are written now, or were written when the order was `order`."""
         order = tick() if order is None else order
-        self.last = max(self.last, order)
+        if order > self.last:  # noqa: PLR1730  half the time of max(…)
+            self.last = order
         for write in entries:
             write.order = order
-            write.site = site
+            write.place = site
             write.outside = False
 
     def seal(self, array: Any, site: Site) -> Seal:

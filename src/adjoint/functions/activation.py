@@ -16,7 +16,7 @@ from adjoint.ops import arithmetic, comparison, random, reduction, selection, tr
 
 __all__ = [
     "dropout", "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu6", "selu", "silu", "softmax",
-    "softplus", "tanhshrink",
+    "softmin", "softplus", "tanhshrink",
 ]  # fmt: skip
 
 
@@ -162,6 +162,11 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     if not x.ndim:
         return arithmetic.mul(x, 0.0)
     return _log_softmax(x, axis=one_dim(_implicit(dim, x.ndim), x.ndim))
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """e⁻ˣ / Σ e⁻ˣ along `dim`. Raises RuntimeError for integers."""
+    return softmax(arithmetic.neg(input), dim, dtype=dtype)
 
 
 def _implicit(dim: int | None, rank: int) -> int:

@@ -113,6 +113,8 @@ def nll_loss(
             return reduced(loss, reduction)
         return reduced(loss, "mean", selection.cast(counted, dtype=input.array.dtype))
     _check_weight(weight, shape[axis])
+    if reduction == "mean" and input.ndim == 2 and not weight.requires_grad:
+        return _mean_weighted_nll(input, target, weight, ignore=ignore_index)
     share = _weights(safe, weight, counted, input)
     return reduced(selection.where(counted, -(picked * share), 0.0), reduction, share)
 
@@ -130,8 +132,8 @@ def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: in
     count = reduction.sum(selection.cast(counted, dtype=getattr(g, "array", g).dtype), axes=(0,), keepdims=False)
     share = selection.where(counted, -(g / count), 0.0)
     column = (logs_shape[0], 1)
-    at = movement.reshape(selection.where(counted, target, np.asarray(0, np.int64)), shape=column)
-    return indexing.scatter_add(movement.reshape(share, shape=column), at, shape=logs_shape, axis=1)
+    at = movement.reshaped(selection.where(counted, target, np.asarray(0, np.int64)), column)
+    return indexing.scatter_add(movement.reshaped(share, column), at, shape=logs_shape, axis=1)
 
 
 @fused(composite=_mean_nll_composite, node="NllLossBackward0", dlogs=_mean_nll_dlogs)
@@ -139,6 +141,33 @@ def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
     counted = target != ignore
     picked = logs[np.arange(len(target)), np.where(counted, target, 0)]
     return -np.where(counted, picked, 0).sum(dtype=logs.dtype) / logs.dtype.type(np.count_nonzero(counted))
+
+
+def _mean_weighted_nll_composite(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
+    counted = comparison.ne(target, ignore)
+    safe = selection.where(counted, target, np.asarray(0, target.array.dtype))
+    share = _weights(safe, weight, counted, logs)
+    return reduced(selection.where(counted, -(_picked(logs, safe, 1) * share), 0.0), "mean", share)
+
+
+def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
+    """-g · w[class] / Σ w[class] at each counted sample's class."""
+    counted = comparison.ne(target, ignore)
+    at = selection.where(counted, target, np.asarray(0, np.int64))
+    picked = apply(indexing.index.op, (weight, at), {"pattern": (0,)})  # type: ignore[attr-defined]
+    share = selection.where(counted, picked, 0.0)
+    total = reduction.sum(share, axes=(0,), keepdims=False)
+    column = (logs_shape[0], 1)
+    each = movement.reshape(arithmetic.mul(arithmetic.neg(arithmetic.div(g, total)), share), shape=column)
+    return indexing.scatter_add(each, movement.reshape(at, shape=column), shape=logs_shape, axis=1)
+
+
+@fused(composite=_mean_weighted_nll_composite, node="NllLossBackward0", dlogs=_mean_weighted_nll_dlogs)
+def _mean_weighted_nll(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
+    counted = target != ignore
+    safe = np.where(counted, target, 0)
+    share = np.where(counted, weight[safe], 0)
+    return -(np.where(counted, logs[np.arange(len(target)), safe], 0) * share).sum() / share.sum()
 
 
 def _check_classes(target: Any, classes: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from adjoint.core.families import fused
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import per_dimension
+from adjoint.functions.surface import named
 from adjoint.ops import convolution as ops
 from adjoint.ops import movement, reduction
 from adjoint.ops.windows import windows
@@ -173,4 +174,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     seen = windows(framed, size=size, stride=steps, dilation=gaps)  # (N, C, PH, PW, KH, KW)
     n, c, ph, pw = seen.array.shape[:4]
     columns = movement.permute(seen, axes=(0, 1, 4, 5, 2, 3))
-    return movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))
+    out = movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))
+    settings = {"kernel_size": size, "dilation": gaps, "padding": frame, "stride": steps}
+    ends = {f"self_sym_argsize_minus_{i}": input.array.shape[-i] for i in (1, 2)}
+    return named(out, "Im2ColBackward0", **settings, **ends)

@@ -121,8 +121,9 @@ def nan_to_num(
 @public(method=False)
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`input` where it is above the threshold, else `value`."""
-    out = elementary.threshold(input, threshold=threshold, value=value)
-    return in_place(lambda _: out, "threshold_")(input) if inplace else out
+    if inplace:
+        return in_place(elementary.threshold, "threshold_")(input, threshold=threshold, value=value)
+    return elementary.threshold(input, threshold=threshold, value=value)
 
 
 @public(inplace=True)

@@ -42,6 +42,12 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on; `index` has the rank of `input`."""
     axis = one_dim(dim, input.ndim)
+    if not index.numel():
+        none = movement.slice(movement.reshape(input, shape=(input.numel(),)), bounds=((0, 0, 1),))
+        return movement.reshape(none, shape=index.array.shape)
+    if {input.ndim, index.ndim} == {0, 1}:  # a 0-d tensor is taken as one dimension, as PyTorch does
+        out = gather(movement.reshape(input, shape=(input.numel(),)), 0, movement.reshape(index, shape=(index.numel(),)))
+        return movement.reshape(out, shape=index.array.shape)
     _check_index("gather", index, input, axis)
     return indexing.gather(input, index, axis=axis)
 
@@ -77,6 +83,10 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src added at `index` along `dim`; repeated positions add up."""
     axis = one_dim(dim, input.ndim)
     _check_index("scatter_add", index, input, axis)
+    if src.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and {src.dtype}"
+        )
     part = src
     if src.array.shape != index.array.shape:
         part = movement.slice(src, bounds=tuple((0, n, 1) for n in index.array.shape))
@@ -93,6 +103,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         raise IndexError("index_select(): Index is supposed to be a vector")
     indexing.check_range(index, input.array.shape[axis] if input.ndim else 1, "index out of range in self: {}", low=0)
     at = index if index.ndim else movement.reshape(index, shape=(1,))
+    if not input.ndim:
+        if index.numel() != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
+        return selection.copy(input)
     return apply(indexing.index.op, (input, at), {"pattern": (None,) * axis + (0,)})  # type: ignore[attr-defined]
 
 

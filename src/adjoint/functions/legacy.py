@@ -40,6 +40,7 @@ def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
 _NAMES = {
     "Bool": dtypes.bool_, "Byte": dtypes.uint8, "Char": dtypes.int8, "Double": dtypes.float64, "Float": dtypes.float32,
     "Half": dtypes.float16, "Int": dtypes.int32, "Long": dtypes.int64, "Short": dtypes.int16,
+    "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
 }  # fmt: skip
 
 

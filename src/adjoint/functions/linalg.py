@@ -112,7 +112,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangle L with L Lᵀ = A, or its transpose. Raises RuntimeError unless A is positive definite."""
     _check("cholesky", A)
-    out = linalg.cholesky(_read_below(A))
+    out = linalg.cholesky(_read_below(linalg.transposed(A) if upper else A))
     return linalg.transposed(out) if upper else out
 
 
@@ -128,8 +128,13 @@ def _read_below(A: Tensor) -> Tensor:
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
-    """Eigenvalues, rising, and eigenvectors, as columns, of symmetric matrices, of which one triangle is read."""
+    """Eigenvalues, rising, and eigenvectors, as columns, of symmetric matrices, of which one triangle is read.
+
+    Raises RuntimeError for a `UPLO` but "L" and "U".
+    """
     _check("eigh", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     x = _read_below(A if UPLO.upper() == "L" else linalg.transposed(A))
     return Eigen(*parts(linalg.eigh(x), linalg.eigh_shapes(A.array.shape), "LinalgEighBackward0"))
 
@@ -145,7 +150,7 @@ def qr(A: Tensor, mode: str = "reduced") -> Orthogonal:
     _check("qr", A, square=False)
     if mode not in ("reduced", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default) or 'r'")
-    q, r = parts(linalg.qr(A), linalg.qr_shapes(A.array.shape), "LinalgQrBackward0")
+    q, r = parts(linalg.qr(A), linalg.qr_shapes(A.array.shape), "LinalgQrBackward0", mode=mode)
     return Orthogonal(q if mode == "reduced" else constant(np.zeros(0, A.array.dtype)), r)
 
 
@@ -209,6 +214,10 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     """`vector_norm` or `matrix_norm`, by the number of dimensions that are meant."""
     if ord is None:
         return reduce.norm(A, 2, dim, keepdim, dtype=dtype)
+    if dim is None and A.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+        )
     both = isinstance(dim, (tuple, list)) and len(dim) == 2
     if both or (dim is None and A.ndim == 2):
         return matrix_norm(A, ord, dim or (-2, -1), keepdim, dtype=dtype)
@@ -217,6 +226,11 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """x × y of vectors of three elements along `dim`."""
+    if input.ndim != other.ndim:
+        raise RuntimeError(
+            "linalg.cross: inputs must have the same number of dimensions, got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
     return products.cross(input, other, dim)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import fused
-from adjoint.core.tensor import Tensor
+from adjoint.core.spec import broadcast_shapes
+from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import public
-from adjoint.ops import arithmetic, contraction, movement
+from adjoint.ops import arithmetic, contraction, movement, selection
 
 __all__ = ["addmm", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
 
@@ -123,9 +124,63 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 @with_out
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat1 @ mat2."""
-    product: Any = mm(mat1, mat2)
-    product = product if alpha == 1 else arithmetic.mul(product, alpha)
-    return arithmetic.add(product, input if beta == 1 else arithmetic.mul(input, beta))
+    if not _one_sum(input, mat1, mat2):
+        return _addmm_composite(input, mat1, mat2, beta=beta, alpha=alpha)
+    _inner("addmm", mat1, mat2)
+    return _addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _one_sum(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
+    """True for matrices and what broadcasts to the size of their product, all of one floating type."""
+    kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
+    same = kind.kind == "f" and mat1.array.dtype == kind == mat2.array.dtype and mat1.ndim == mat2.ndim == 2
+    return same and len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
+
+
+def _addmm_composite(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> Any:
+    return weighed("addmm", input, mm(mat1, mat2), beta, alpha)
+
+
+def weighed(name: str, input: Any, product: Any, beta: float, alpha: float) -> Tensor:
+    """beta · input + alpha · product. With a beta of 0 it does not matter what `input` holds, NaN included.
+
+    Raises RuntimeError if `input` does not broadcast to the product, and for fractions where elements are integers.
+    """
+    shape = product.array.shape
+    try:
+        fits = broadcast_shapes(input.array.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(shape)}")
+    if product.array.dtype.kind in "iub" and not (float(alpha).is_integer() and float(beta).is_integer()):
+        raise RuntimeError(
+            f"{name}: For integral input tensors, argument alpha (or beta) must not be a floating point number."
+        )
+    scaled = product if alpha == 1 else arithmetic.mul(product, alpha)
+    if beta == 0:
+        return selection.where(constant(np.asarray(True)), scaled, input)
+    return arithmetic.add(scaled, input if beta == 1 else arithmetic.mul(input, beta))
+
+
+def _scaled(g: Any, factor: float) -> Any:
+    return g if factor == 1 else arithmetic.mul(g, factor)
+
+
+@fused(
+    composite=_addmm_composite,
+    node="AddmmBackward0",
+    dinput=lambda g, beta: _scaled(g, beta),
+    dmat1=lambda g, mat2, alpha: _scaled(contraction.mm(g, movement.permute(mat2, axes=(1, 0))), alpha),
+    dmat2=lambda g, mat1, alpha: _scaled(contraction.mm(movement.permute(mat1, axes=(1, 0)), g), alpha),
+)
+def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> Any:
+    out = np.matmul(mat1, mat2)
+    if alpha != 1:
+        out *= alpha
+    if beta != 0:
+        out += input if beta == 1 else input * beta
+    return out
 
 
 def _linear_composite(x: Any, weight: Any, bias: Any = None) -> Any:
@@ -135,11 +190,11 @@ def _linear_composite(x: Any, weight: Any, bias: Any = None) -> Any:
 
 def _linear_dweight(g: Any, x: Any) -> Any:
     """gᵀ x, with the leading dimensions of both taken as one."""
-    rows = movement.numel(g.shape[:-1])
-    return contraction.mm(
-        movement.permute(movement.reshape(g, shape=(rows, g.shape[-1])), axes=(1, 0)),
-        movement.reshape(x, shape=(rows, x.shape[-1])),
-    )
+    return contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x))
+
+
+def _as_rows(x: Any) -> Any:
+    return x if len(x.shape) == 2 else movement.reshape(x, shape=(movement.numel(x.shape[:-1]), x.shape[-1]))
 
 
 @fused(

@@ -13,7 +13,7 @@ from adjoint.functions.pointwise import clamp
 from adjoint.functions.reduce import norm
 from adjoint.ops import arithmetic, movement, reduction, selection
 
-__all__ = ["batch_norm", "cosine_similarity", "layer_norm"]
+__all__ = ["batch_norm", "cosine_similarity", "instance_norm", "layer_norm"]
 
 
 def layer_norm(
@@ -95,6 +95,34 @@ def batch_norm(
 def _move(running: Any, batch: Any, momentum: Any) -> None:
     batch = selection.cast(batch, dtype=running.array.dtype) if batch.array.dtype != running.array.dtype else batch
     running.copy_(running * (1 - momentum) + batch * momentum)
+
+
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / √(var + eps) for each channel of each sample of (N, C, …), then · weight + bias.
+
+    Statistics of the input move the running ones, by their average over the samples; without `use_input_stats` the
+    running ones are taken. Raises ValueError where a channel of a sample has one value, RuntimeError as `batch_norm`
+    does. Source: Ulyanov, Vedaldi & Lempitsky, 2016.
+    """
+    n, c, *rest = input.array.shape
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if movement.numel(tuple(rest)) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {list(input.array.shape)}"
+        )
+    mean, var = (None if t is None else t.repeat(n) for t in (running_mean, running_var))
+    flat = movement.reshape(input, shape=(1, n * c, *rest))
+    out = movement.reshape(batch_norm(flat, mean, var, None, None, True, momentum, eps), shape=input.array.shape)
+    for given, moved in ((running_mean, mean), (running_var, var)):
+        if given is not None and moved is not None:
+            given.copy_(moved.reshape(n, c).mean(0))
+    per_channel = (1, c, *(1 for _ in rest))
+    out = out if weight is None else out * movement.reshape(weight, shape=per_channel)
+    return out if bias is None else out + movement.reshape(bias, shape=per_channel)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

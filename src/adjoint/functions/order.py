@@ -69,6 +69,8 @@ def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
 
 def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
     if not flat.numel():
+        if flat.array.dtype.kind != "f":
+            raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: NaN is not one of its numbers")
         return constant(np.array(np.nan, flat.array.dtype))
     value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
     same: Any = comparison.logical_or(
@@ -112,12 +114,13 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
         return _itself(input)
+    _check_not_empty("mode", input, dim, IndexError)
     array = np.moveaxis(input.numpy_view("mode()"), axis, -1)
     places = np.empty(array.shape[:-1], np.int64)
     for at in np.ndindex(*places.shape):
         row = array[at]
-        values, counts = np.unique(row, return_counts=True)
-        places[at] = np.flatnonzero(row == values[counts.argmax()])[-1]
+        values, which, counts = np.unique(row, return_inverse=True, return_counts=True, equal_nan=False)
+        places[at] = np.flatnonzero(which == counts.argmax())[-1]
     found = _picked(input, constant(np.expand_dims(places, axis)), axis, keepdim)
     return Extreme(named(found.values, "ModeBackward0"), found.indices)
 
@@ -169,6 +172,10 @@ def _quantile(
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
+    if isinstance(q, Tensor) and q.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}"
+        )
     wanted = np.asarray(q.numpy_view("quantile()") if isinstance(q, Tensor) else q, np.float64)
     if wanted.ndim > 1 or bool(np.any((wanted < 0) | (wanted > 1))):
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and its values in the range [0, 1]")
@@ -208,7 +215,7 @@ def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, A
     x = ravel(input.detach()) if dim is None else input.detach()
     axis = 0 if dim is None else one_dim(dim, x.ndim)
     rows = np.moveaxis(x.numpy_view("unique()"), axis, 0)
-    rows = rows.reshape(rows.shape[0], -1)
+    rows = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:])))
     if consecutive:
         new = np.r_[True, (rows[1:] != rows[:-1]).any(1)] if len(rows) else np.zeros(0, bool)
         inverse = np.cumsum(new) - 1
@@ -262,7 +269,13 @@ def searchsorted(
     """Where each of `input` would be put into the sorted last dimension: before its equals, or after them."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if right and side == "left":
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
     ordered = sorted_sequence.numpy_view("searchsorted()")
+    if not ordered.ndim:
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should have at least 1 dimension, but it is 0-d")
     if sorter is not None:
         ordered = np.take_along_axis(ordered, sorter.numpy_view("searchsorted()"), -1)
     values = input.numpy_view("searchsorted()") if isinstance(input, Tensor) else np.asarray(input)
@@ -300,6 +313,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each integer occurs in a vector, or the sum of the weights at it."""
     if input.ndim != 1 or input.array.dtype.kind not in "iu" or (input.numel() and int(input.array.min()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError(f"bincount(): minlength should be >= 0, got {minlength}")
+    if weights is not None and weights.array.shape != input.array.shape:
+        raise RuntimeError(
+            f"bincount(): weights should be 1-d and have the same length as input, got {list(weights.shape)} and "
+            f"{list(input.shape)}"
+        )
     if weights is None:
         return wrap(np.bincount(input.array, minlength=minlength).astype(np.int64))
     counted = np.bincount(input.array, weights.numpy_view("bincount()"), minlength)
@@ -312,12 +332,16 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
     Source: `torch.histc`; the last interval is closed.
     """
+    if bins <= 0:
+        raise RuntimeError(f"torch.histc: bins must be > 0, but got {bins}")
     array = input.numpy_view("histc()")
     low, high = float(min), float(max)
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
     if low == high:
         low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     return wrap(np.histogram(array, bins, (low, high))[0].astype(array.dtype))

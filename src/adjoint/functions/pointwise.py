@@ -10,7 +10,7 @@ from adjoint.core.dtype import promote
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
 from adjoint.functions.result import into, with_out
-from adjoint.functions.surface import in_place, public
+from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, bitwise, comparison, reduction, selection
 from adjoint.ops.arithmetic import (
     abs,
@@ -156,9 +156,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if out is not None:
         return into(out, div, input, other, rounding_mode=rounding_mode)
     if rounding_mode == "floor":
-        return arithmetic.floor_divide(input, other)
+        return named(arithmetic.floor_divide(input, other), "DivBackward2", rounding_mode=rounding_mode)
     if rounding_mode == "trunc":
-        return _truncated_quotient(input, other)
+        return named(_truncated_quotient(input, other), "DivBackward2", rounding_mode=rounding_mode)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 

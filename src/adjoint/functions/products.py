@@ -23,36 +23,39 @@ __all__ = [
 setattr(Tensor, "addmm_", in_place(linear.addmm, "addmm_"))  # noqa: B010  mypy would take an assignment for a mistake
 
 
-def _sum(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    scaled = product if alpha == 1 else arithmetic.mul(product, alpha)
-    if beta == 0:
-        return scaled
-    return arithmetic.add(scaled, input if beta == 1 else arithmetic.mul(input, beta))
-
-
 @public(inplace=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(linear.bmm(batch1, batch2), axes=(0,), keepdims=False)
-    return named(_sum(input, total, beta, alpha), "AddbmmBackward0")
+    return named(linear.weighed("addbmm", input, total, beta, alpha), "AddbmmBackward0", **_shown(batch1, batch2, beta, alpha))
+
+
+def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:
+    """What PyTorch's node of `addbmm` shows of its inputs."""
+    (b, n, _), m = batch1.array.shape, batch2.array.shape[2]
+    sizes = {"batch1_sym_argsize_0": b, "batch1_sym_argsize_1": n, "batch2_sym_argsize_2": m}
+    return {**sizes, "beta": beta, "alpha": alpha}
 
 
 @public(inplace=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · batch1 @ batch2, for each of a stack."""
-    return named(_sum(input, linear.bmm(batch1, batch2), beta, alpha), "BaddbmmBackward0")
+    out = linear.weighed("baddbmm", input, linear.bmm(batch1, batch2), beta, alpha)
+    return named(out, "BaddbmmBackward0", beta=beta, alpha=alpha)
 
 
 @public(inplace=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat @ vec."""
-    return named(_sum(input, linear.mv(mat, vec), beta, alpha), "AddmvBackward0")
+    out = linear.weighed("addmv", input, linear.mv(mat, vec), beta, alpha)
+    return named(out, "AddmvBackward0", beta=beta, alpha=alpha)
 
 
 @public(inplace=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · vec1 vec2ᵀ."""
-    return named(_sum(input, linear.outer(vec1, vec2), beta, alpha), "AddrBackward0")
+    out = linear.weighed("addr", input, linear.outer(vec1, vec2), beta, alpha)
+    return named(out, "AddrBackward0", beta=beta, alpha=alpha)
 
 
 @public()
@@ -92,7 +95,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     over_a, over_b = [one_dim(d, a.ndim) for d in mine], [one_dim(d, b.ndim) for d in theirs]
     if len(over_a) != len(over_b):
         raise RuntimeError("both dimension lists should have same length")
-    for i, j in zip(mine, theirs, strict=True):
+    for i, j in zip(over_a, over_b, strict=True):
+        if 1 in (a.array.shape[i], b.array.shape[j]):  # the one stands for as many as the other has
+            a, b = _summed_if(b.array.shape[j] == 1, a, i), _summed_if(a.array.shape[i] == 1, b, j)
         if a.array.shape[i] != b.array.shape[j]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.array.shape[i]} in dim {i} and second has "
@@ -105,6 +110,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     left = shape.reshape(shape.permute(a, tuple(kept_a + over_a)), (int(np.prod(lead)), inside))
     right = shape.reshape(shape.permute(b, tuple(over_b + kept_b)), (inside, int(np.prod(tail))))
     return shape.reshape(linear.mm(left, right), tuple(lead + tail))
+
+
+def _summed_if(alone: bool, x: Tensor, axis: int) -> Tensor:
+    return reduction.sum(x, axes=(axis,), keepdims=True) if alone else x
 
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
@@ -156,7 +165,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
         return matrix_power(inv(input), -n)
     if n == 0:
-        return shape.expand(constant(np.eye(sizes[-1], dtype=input.array.dtype)), sizes)
+        return constant(np.broadcast_to(np.eye(sizes[-1], dtype=input.array.dtype), sizes).copy())
     out, square = None, input
     while n:
         if n & 1:

@@ -66,10 +66,18 @@ def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal with mean 0 and standard deviation 1."""
+    """Normal with mean 0 and standard deviation 1; of a complex number, both parts with variance 1/2."""
     kind = numpy_dtype(dtype or default.floating)
-    out = ops.normal(shape=sizes(size), dtype=kind, mean=0.0, std=1.0, generator=generator or default_generator)
-    return _finish(out, requires_grad, device)
+    return _finish(_standard(sizes(size), kind, generator or default_generator), requires_grad, device)
+
+
+def _standard(shape: tuple[int, ...], kind: Any, generator: Generator) -> Tensor:
+    if kind.kind != "c":
+        return ops.normal(shape=shape, dtype=kind, mean=0.0, std=1.0, generator=generator)
+    real = np.empty(0, kind).real.dtype
+    parts = ops.normal(shape=(*shape, 2), dtype=real, mean=0.0, std=0.5**0.5, generator=generator)
+    re, im = (movement.select(parts, axis=len(shape), at=i) for i in (0, 1))
+    return arithmetic.add(re, arithmetic.mul(im, 1j))
 
 
 def rand_like(

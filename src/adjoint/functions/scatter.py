@@ -102,7 +102,8 @@ def _rows(name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | No
     at = index if index.ndim else movement.reshape(index, shape=(1,))
     size = input.array.shape[axis] if input.ndim else 1
     complaint = f"{name}(): index {{}} is out of bounds for dimension {axis} with size {size}"
-    indexing.check_range(at, size, complaint, error=IndexError)
+    low = -size if source is None else 0  # as in PyTorch, where `index_fill` alone counts from the end too
+    indexing.check_range(at, size, complaint, low=low, error=IndexError)
     if source is None:
         return axis, at, None
     if source.array.dtype != input.array.dtype:
@@ -128,6 +129,10 @@ def _lined(input: Tensor) -> Tensor:
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """`input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
     axis, at, part = _rows("index_add", index, input, dim, source)
+    if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
+        raise RuntimeError(
+            f"index_add(): For integral input tensors, argument alpha must not be a floating point number, got {alpha}"
+        )
     part = part if alpha == 1 else arithmetic.mul(part, alpha)
     x = _lined(input)
     params = {"shape": x.array.shape, "pattern": (None,) * axis + (0,)}

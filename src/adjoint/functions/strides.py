@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import default, numpy_dtype
+from adjoint.core.hooks import hooks_of
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import Leaf
 from adjoint.core.region import dense_strides, reach, region
@@ -29,20 +30,27 @@ Sizes = tuple[int, ...]
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """The memory of `input` at other strides, from its first element or `storage_offset`: a view that may overlap.
 
-    Gradients of elements that share memory add up. Raises RuntimeError for negative strides, and outside the memory.
+    Gradients of elements that share memory add up. Raises RuntimeError for negative numbers, and outside the memory.
     """
     shape, steps = sizes((size,)), sizes((stride,))
     if len(shape) != len(steps):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(shape)} and {list(steps)}")
     if any(s < 0 for s in steps):
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {list(steps)}"
-        )
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(steps)}")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"as_strided: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"as_strided: invalid storage offset {storage_offset}")
     geometry = strides.geometry_of(input)
     needed = reach(shape, steps, geometry[1] if storage_offset is None else storage_offset)
     have = strides.memory_of(input)
     if needed > have:
         each = input.element_size()
+        if type(input.array) is not np.ndarray:
+            raise RuntimeError(
+                f"as_strided: sizes {list(shape)}, strides {list(steps)} and storage offset {storage_offset or 0} can "
+                f"access memory outside of `tensor`, which has {have} elements"
+            )
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {storage_offset or 0}, and "
             f"itemsize {each} requiring a storage size of {needed * each} are out of bounds for storage of size "
@@ -103,7 +111,7 @@ def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tens
         if tracer is not None and type(self.array) is np.ndarray:
             tracer.refuse_write(called)  # state keeps its shape from step to step
         seen = view_of(self)
-        of_recorded = seen is not None and seen.base is not None and seen.base.node is not None
+        of_recorded = seen is not None and seen.base.node is not None
         check_writable(self, called, mode.recording and (self.node is not None or of_recorded))
         # its history goes along in a no_grad block too, since it is seen otherwise from now on
         with Scope(recording=not mode.inference):
@@ -201,7 +209,12 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
     if size is not None:
         source = as_strided(source.detach(), size, stride or dense_strides(sizes((size,))), storage_offset)
-    version = self._version
+    version, former = self._version, self.node
+    if type(former) is Leaf:  # the graph that was recorded with the memory of before ends where it did
+        self.node = Leaf(self)
+        if former.hooks is not None:
+            hooks = hooks_of(self.node)
+            hooks.on_gradient, hooks.accumulated = former.hooks.on_gradient, former.hooks.accumulated
     self.data = source.detach()
     if not isinstance(self.memory, InferenceStorage):
         storage_of(self).version = max(storage_of(self).version, version + 1)

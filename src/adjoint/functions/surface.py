@@ -85,10 +85,15 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
-def named(out: Tensor, kind: str) -> Tensor:
-    """`out`, the result of several ops, whose last node is called as PyTorch calls the one node it has for them."""
+def named(out: Tensor, kind: str, **settings: Any) -> Tensor:
+    """`out`, the result of several ops, whose last node is called as PyTorch calls the one node it has for them.
+
+    The node shows the `settings`, as if they were parameters of its op.
+    """
     if isinstance(out.node, Node):
         out.node.__class__ = kind_of_node(kind)
+        if settings:
+            out.node.params = (out.node.params or {}) | settings
     return out
 
 

@@ -3,6 +3,7 @@
 from adjoint.nn import functional as functional
 from adjoint.nn import init as init
 from adjoint.nn import modules as modules
+from adjoint.nn import utils as utils
 from adjoint.nn.activation import *
 from adjoint.nn.containers import *
 from adjoint.nn.convolution import *

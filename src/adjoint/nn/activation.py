@@ -7,7 +7,7 @@ from adjoint.nn.from_function import module_from
 
 __all__ = [
     "ELU", "GELU", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid",
-    "Softmax", "Softplus", "Tanh", "Tanhshrink",
+    "Softmax", "Softmin", "Softplus", "Tanh", "Tanhshrink",
 ]  # fmt: skip
 
 ReLU = module_from(F.relu, "ReLU", __name__)
@@ -24,4 +24,5 @@ Sigmoid = module_from(F.sigmoid, "Sigmoid", __name__)
 LogSigmoid = module_from(F.logsigmoid, "LogSigmoid", __name__)
 Softplus = module_from(F.softplus, "Softplus", __name__)
 Softmax = module_from(F.softmax, "Softmax", __name__)
+Softmin = module_from(F.softmin, "Softmin", __name__)
 LogSoftmax = module_from(F.log_softmax, "LogSoftmax", __name__)

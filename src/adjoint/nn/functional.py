@@ -16,6 +16,7 @@ from adjoint.functions.activation import (
     selu,
     silu,
     softmax,
+    softmin,
     softplus,
     tanhshrink,
 )  # fmt: skip
@@ -32,17 +33,16 @@ from adjoint.functions.loss import (
     mse_loss,
     smooth_l1_loss,
 )  # fmt: skip
-from adjoint.functions.normalization import batch_norm, cosine_similarity, layer_norm, normalize
+from adjoint.functions.normalization import batch_norm, cosine_similarity, instance_norm, layer_norm, normalize
 from adjoint.functions.pointwise import sigmoid, tanh
 from adjoint.functions.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d",
     "conv2d", "conv3d", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardtanh",
-    "huber_loss", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "max_pool1d",
-    "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "relu_", "selu", "sigmoid",
-    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh", "tanhshrink",
-    "threshold", "unfold",
+    "huber_loss", "instance_norm", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid",
+    "max_pool1d", "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "relu_", "selu",
+    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "tanh", "tanhshrink", "threshold", "unfold",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from adjoint.nn import init
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "LayerNorm"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm"]
 
 
 class BatchNorm(Module):
@@ -99,6 +100,60 @@ class BatchNorm2d(BatchNorm):
     """(N, C, H, W)."""
 
     ranks = (4,)
+
+
+class InstanceNorm(BatchNorm):
+    """Each channel of each sample brought to mean 0 and variance 1, then scaled and shifted if `affine`.
+
+    With `track_running_stats` the running statistics move in training, and are used afterwards. One sample may come
+    without the first dimension. Raises ValueError for other numbers of dimensions, and of channels if `affine`.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        alone, many = self.ranks
+        if input.ndim not in self.ranks:
+            raise ValueError(f"expected {alone}D or {many}D input (got {input.ndim}D input)")
+        at = many - input.ndim
+        channels = input.array.shape[1 - at]
+        if channels != self.num_features and self.affine:
+            n = self.num_features
+            raise ValueError(f"expected input's size at dim={1 - at} to match num_features ({n}), but got: {channels}.")
+        if channels != self.num_features:
+            warnings.warn(
+                f"input's size at dim={1 - at} does not match num_features. You can silence this warning by not "
+                "passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        batch = input.unsqueeze(0) if at else input
+        out = F.instance_norm(
+            batch,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if at else out
+
+
+class InstanceNorm1d(InstanceNorm):
+    """(N, C, L) or (C, L)."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(InstanceNorm):
+    """(N, C, H, W) or (C, H, W)."""
+
+    ranks = (3, 4)
 
 
 class LayerNorm(Module):

@@ -31,11 +31,11 @@ def version_of(holder: Any) -> Any:
     return holder._version
 
 
-def contents_of(holder: Any) -> list[Any]:
-    """Every attribute of a module, and what its registries hold: all that its version counts."""
+def contents_of(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]:
+    """Every attribute of a module, and what its registries hold: all that its version counts, but for those ignored."""
     found: list[Any] = []
     for key, value in vars(holder).items():
-        if key not in UNSEEN and (value or key not in NAMES):
+        if key not in UNSEEN and key not in ignored and (key not in NAMES or value):
             found.append(key)
             found.extend((*value, *value.values()) if isinstance(value, dict) else (value,))
     return found

@@ -11,25 +11,25 @@ from adjoint.core.families import binary, unary
 from adjoint.ops.selection import where
 
 
-@binary(scalar="add", dx=lambda g: g, dy=lambda g: g)
+@binary(scalar="add", ufunc=np.add, dx=lambda g: g, dy=lambda g: g)
 def add(x: Any, y: Any) -> Any:
     """x + y."""
     return np.add(x, y)
 
 
-@binary(scalar="sub", dx=lambda g: g, dy=lambda g: -g)
+@binary(scalar="sub", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
 def sub(x: Any, y: Any) -> Any:
     """x - y."""
     return np.subtract(x, y)
 
 
-@binary(scalar="mul", dx=lambda g, y: g * y, dy=lambda g, x: g * x)
+@binary(scalar="mul", ufunc=np.multiply, dx=lambda g, y: g * y, dy=lambda g, x: g * x)
 def mul(x: Any, y: Any) -> Any:
     """x y."""
     return np.multiply(x, y)
 
 
-@binary(promotion="float", scalar="div", dx=lambda g, y: g / y, dy=lambda g, x, y: -(g * (x / y)) / y)
+@binary(promotion="float", scalar="div", ufunc=np.divide, dx=lambda g, y: g / y, dy=lambda g, x, y: -(g * (x / y)) / y)
 def div(x: Any, y: Any) -> Any:
     """x / y; integers become floats."""
     return np.divide(x, y)

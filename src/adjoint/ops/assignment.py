@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.families import primitive
 from adjoint.core.op import Op
+from adjoint.core.region import writable
 from adjoint.core.spec import Spec
 from adjoint.core.storage import Step
 from adjoint.ops.indexing import Pattern, index
@@ -70,7 +71,7 @@ def replay(x: Any, steps: Steps) -> Any:
 def put_view(x: Any, value: Any, *, steps: Steps) -> Any:
     """x with `value` in place of the view to which `steps` lead."""
     out = np.array(x, order="C")
-    region = replay(out, steps)
+    region = writable(replay(out, steps))
     if _lies_in(region, out):
         region[...] = value
     else:  # in row-major order a reshape among the steps had to copy

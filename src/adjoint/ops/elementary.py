@@ -83,14 +83,18 @@ def logaddexp(x: Any, y: Any) -> Any:
     return np.logaddexp(x, y)
 
 
-@binary(
-    promotion="float",
-    dx=lambda g, x, y: g * where(logical_and(x == 0, le(y, 0)), 0.0, log(y)),
-    dy=lambda g, x, y: g * x / y,
-)
+def _xlogy_dx(g: Any, x: Any, y: Any) -> Any:
+    if isinstance(y, (int, float)):  # whose logarithm as a tensor would be one of float32
+        logarithm = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
+        return g * (where(x == 0, 0.0, logarithm) if y <= 0 else logarithm)
+    return g * where(logical_and(x == 0, le(y, 0)), 0.0, log(y))
+
+
+@binary(promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
 def xlogy(x: Any, y: Any) -> Any:
     """x ln y; 0 where x = 0, whatever y is, except NaN."""
-    out = np.multiply(x, np.log(y))
+    # the logarithm of a number is float64 to NumPy, and would make float32 so
+    out = np.multiply(x, float(np.log(y)) if isinstance(y, (int, float)) else np.log(y))
     return np.where(np.logical_and(np.equal(x, 0), np.logical_not(np.isnan(y))), np.zeros_like(out), out)
 
 

@@ -15,8 +15,9 @@ from adjoint.core.dtype import DTYPES
 from adjoint.core.hooks import hooks_of
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.node import Leaf, Node, Packed, edge
-from adjoint.core.op import bare_node
-from adjoint.core.site import user_site
+from adjoint.core.op import Op, bare_node
+from adjoint.core.region import writable
+from adjoint.core.site import user_place
 from adjoint.core.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
 from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
@@ -43,17 +44,19 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
     recording = not unusual.count or mode.recording
     view = view_of(x)
     history = recording and (x.node is not None or out.node is not None or _of_recorded(view))
-    check_writable(x, called, history)
-    _check_fits(x, out, called)
-    if out.array.dtype != x.array.dtype:
-        out = cast(out, dtype=x.array.dtype)
+    if history or view is not None or unusual.inferred:
+        check_writable(x, called, history)
+    if out.array.shape != x.array.shape or out.array.dtype is not x.array.dtype:
+        _check_fits(x, out, called)
+        if out.array.dtype != x.array.dtype:
+            out = cast(out, dtype=x.array.dtype)
     if history and out.node is None and view is None:
         # x is replaced by what does not depend on it: it stays in the graph, with a gradient of zero
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
     if unusual.count and mode.tracer is not None:
         _rebind(x, out, called, since)
     else:
-        check_separate(x.array, called)
+        array = check_separate(x.array, called, view)
         if history and since is not None:
             _keep_what_goes(x, out.node, since)
         if unusual.count:
@@ -62,8 +65,8 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
             if mode.duals is not None and since is not None:
                 for node in mode.duals.histories(out):
                     _keep_what_goes(x, node, since)
-        np.copyto(x.array, out.array)
-    mark_written(x, user_site())
+        array[...] = out.array  # np.copyto takes 0.15 µs longer
+    mark_written(x, user_place(2))
     if history:
         rebase(x, out.node)
     if unusual.count and mode.duals is not None:
@@ -90,35 +93,44 @@ def check_writable(x: Tensor, called: str, history: bool) -> None:
         )
     view = view_of(x)
     if not history:
-        if view is not None and view.made is Made.NORMALLY and mode.recording and type(view.base.node) is Leaf:  # type: ignore[union-attr]
+        if view is not None and view.made is Made.NORMALLY and mode.recording and type(view.base.node) is Leaf:
             raise RuntimeError(_LEAF.format(called, "a view of "))
         return
     if view is not None and view.made is not Made.NORMALLY:
-        raise RuntimeError(f"{called}: {_FORBIDDEN[view.made].format(_described(x))}")
+        raise RuntimeError(f"{called}: {_FORBIDDEN[view.made].format(_described(x, view))}")
     if type(x.node) is Leaf:
         raise RuntimeError(_LEAF.format(called, ""))
-    if view is not None and view.base.is_leaf and (x.node is not None or _of_recorded(view)):  # type: ignore[union-attr]
+    if view is not None and view.base.is_leaf and (x.node is not None or _of_recorded(view)):
         raise RuntimeError(_LEAF.format(called, "a view of "))
 
 
 _LEAF = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."
+
+
 def _of_recorded(view: View | None) -> bool:
     """True for a view of what requires grad: it may have been made before that did, or where nothing was recorded."""
-    return view is not None and view.base.node is not None  # type: ignore[union-attr]
+    return view is not None and view.base.node is not None
 
 
-def check_separate(array: Any, called: str) -> None:
-    """Raise RuntimeError for memory that may not be written, or in which two elements lie at one place."""
-    if not array.flags.writeable or _repeats(array):
+def check_separate(array: Any, called: str, view: View | None = None) -> Any:
+    """The array through which to write: `array` itself, but for a part that `expand` does not repeat.
+
+    Raises RuntimeError for memory that may not be written, or in which two elements lie at one place.
+    """
+    flags = array.flags
+    if not flags.writeable and view is not None and any(step.op.name == "expand" for step in view.steps):
+        array = writable(array)
+        flags = array.flags
+    if not flags.writeable or (not flags.forc and _repeats(array)):
         raise RuntimeError(
             f"{called}: unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
         )
+    return array
 
 
 def _repeats(array: Any) -> bool:
-    if array.flags.forc:
-        return False
+    """True if two elements of an array with gaps lie at one place."""
     places, reach = np.zeros(1, np.intp), 0
     nested = True  # each dimension steps over all that the ones before it reach
     for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
@@ -138,44 +150,42 @@ _FORBIDDEN = {
         "underscore, or make the views one by one."
     ),
     Made.WITHOUT_GRAD: (
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled ({}). Make the view "
-        "and write to it both inside of the no_grad block, or both outside."
+        "{} created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write to "
+        "it both inside the no_grad block, or both outside."
     ),
     Made.BY_FUNCTION: (
         "{} is a view and is being modified inplace. This view was created inside a custom Function (or because an "
         "input was returned as-is), whose backward the write would bypass. clone() the output of the Function first."
     ),
     Made.IN_INFERENCE: (
-        "A view was created in inference mode and is being modified inplace in normal mode ({}). Make the view and "
-        "write to it in the same mode."
+        "{} created in inference mode and is being modified inplace in normal mode. Make the view and write to it both "
+        "inside the inference_mode block, or both outside."
     ),
     Made.OVERTAKEN: (
-        "A view was created in inference mode and its base or another view of its base has been modified inplace in "
-        "normal mode ({}). Make the view and write to it in the same mode."
+        "{} created in inference mode and its base or another view of its base has been modified inplace in normal "
+        "mode. Make the view and write to it both inside the inference_mode block, or both outside."
     ),
 }
 
 
-def _described(x: Tensor) -> str:
-    if x.node is None:
-        return f"shape {list(x.array.shape)}"
+def _described(x: Tensor, view: View) -> str:
+    by_mode = view.made in (Made.WITHOUT_GRAD, Made.IN_INFERENCE, Made.OVERTAKEN)
+    if x.node is None or type(x.node) is Leaf:
+        return "A view was" if by_mode else f"A tensor of shape {list(x.array.shape)}"
     node, number = edge(x.node)
-    return f"Output {number} of {node.name()}"
+    return f"Output {number} of {node.name()}" + (" is a view of a view which was" if by_mode else "")
 
 
 def rebase(x: Tensor, node: Any) -> None:
     """Make `node` the history of what was just written into `x`, and derive its base and all other views from it."""
     view = view_of(x)
     base = x if view is None else view.base
-    assert base is not None
     if view is None:
         _give(x, node)
     else:
         shapes = (base.array.shape, x.array.shape)
-        made = bare_node(
-            put_view.op, (base.node, node), {"steps": view.steps}, shapes, base.array  # type: ignore[attr-defined]
-        )
-        _give(base, made)
+        op: Op = put_view.op  # type: ignore[attr-defined]
+        _give(base, bare_node(op, (base.node, node), {"steps": view.steps}, shapes, base.array))
     if x.memory is None:
         return
     for alias in storage_of(x).living():
@@ -246,19 +256,18 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     tracer: Any = mode.tracer
     view = view_of(x)
     base = x if view is None else view.base
-    assert base is not None
     for tensor in (x, out, base):
         tracer.adopt(tensor)
     before = {id(tensor.array) for tensor in (x, base)}
-    writes.record(x.array, user_site(), since)
+    writes.record(x.array, user_place(), since)
     with unrecorded():
         whole = out if view is None else put_steps(wrap(base.array), out, view.steps)
-        others = [t for t in storage_of(x).living() if t is not x and t is not base]
+        # one that the step has not met will stand for its part of the base when it does
+        met = [t for t in storage_of(x).living() if type(t.array) is not ndarray and t.memory is not None]
+        others = [t for t in met if t is not x and t is not base and storage_of(t) is storage_of(x)]
         parts = []
         for alias in others:
             seen = view_of(alias)
-            if type(alias.array) is ndarray:
-                tracer.adopt(alias)
             if seen is not None and seen.base is base and type(alias.array) is type(whole.array):
                 parts.append(replay(whole, seen.steps))
             elif id(alias.array) in before and view is None:

@@ -12,7 +12,7 @@ from adjoint.core.op import Op, Rule
 from adjoint.core.parameters import parameters_of
 from adjoint.core.spec import Spec
 from adjoint.ops.comparison import eq
-from adjoint.ops.movement import expand, flip, numel, reshape
+from adjoint.ops.movement import expand, flip, numel, reshape, reshaped
 from adjoint.ops.selection import cast
 
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
@@ -222,4 +222,4 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     lead = len(g.shape) - len(shape)
     axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and g.shape[i + lead] != 1)
     out = sum(g, axes=axes, keepdims=True) if axes else g
-    return reshape(out, shape=shape) if lead else out
+    return reshaped(out, shape) if lead else out

@@ -60,7 +60,7 @@ def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
         return g
     nothing = out == -np.inf
     finite = where(nothing, 0.0, out)
-    later = ahead(finite, axis, 1, 0.0)
+    later = ahead(finite, axis, 1, np.inf)  # nothing comes after the last: the factor there is 0
     ratio = where(nothing, 0.0, exp(finite - later))
     return where(nothing, 0.0, exp(x - finite)) * recurrence(g, ratio, axis)
 

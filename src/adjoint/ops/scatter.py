@@ -10,7 +10,7 @@ from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor
 from adjoint.ops.arithmetic import maximum
-from adjoint.ops.comparison import eq
+from adjoint.ops.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.indexing import gather, grid, scatter_add
 from adjoint.ops.selection import cast, where
 
@@ -50,13 +50,18 @@ def _among_equals(
 ) -> tuple[Any, Any]:
     """The gradient of an extreme, divided equally among all that attain it."""
     kind = _array(g).dtype
-    mine = cast(eq(x, out), dtype=kind)
-    theirs = cast(eq(source, gather(out, indices, axis=axis)), dtype=kind)
+    mine = cast(_alike(x, out), dtype=kind)
+    theirs = cast(_alike(source, gather(out, indices, axis=axis)), dtype=kind)
     if not include_self:
         mine = mine * _untouched(mine, indices, axis)
     count = mine + scatter_add(theirs, indices, shape=tuple(x.shape), axis=axis)
     each = g / maximum(count, 1.0)
     return mine * each, theirs * gather(each, indices, axis=axis)
+
+
+def _alike(x: Any, y: Any) -> Any:
+    """True where x and y are equal, or both are NaN, which is every extreme that it takes part in."""
+    return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)))
 
 
 def _untouched(x: Any, indices: Any, axis: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.hooks import HookDict, RemovableHandle, attach
-from adjoint.core.mode import Scope, mode, watch
+from adjoint.core.mode import Scope, on_failure, refuse_while_tracing, watch
 from adjoint.optim.groups import Group, as_groups, completed
 from adjoint.optim.hooks import hooked
 from adjoint.optim.state import State, pack, unpack
@@ -74,6 +74,7 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         watch(self, _group_identities, "parameter groups of the optimizer", settled=True)
+        on_failure(_kept_state, self)
         with Scope(recording=bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 self.update(group)
@@ -133,10 +134,18 @@ class Optimizer:
         return "\n".join(lines) + "\n)"
 
 
-def refuse_while_tracing(called: str) -> None:
-    """Raise RuntimeError within a step that is being compiled: Python state set there would be set only once."""
-    if mode.tracer is not None:
-        raise RuntimeError(f"{called} inside a compiled step would run only while the step is traced: call it outside")
+def _kept_state(optimizer: Optimizer) -> Callable[[], None]:
+    """What gives the optimizer the state back that it has now."""
+    kept = {p: dict(entry) for p, entry in optimizer.state.items()}
+
+    def restore() -> None:
+        for p in [p for p in optimizer.state if p not in kept]:
+            del optimizer.state[p]
+        for p, entry in kept.items():
+            optimizer.state[p].clear()
+            optimizer.state[p].update(entry)
+
+    return restore
 
 
 def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:

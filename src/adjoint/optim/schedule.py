@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from adjoint.core.mode import deferred, refuse_while_tracing
 from adjoint.core.tensor import Tensor
-from adjoint.optim.optimizer import Optimizer, refuse_while_tracing
+from adjoint.optim.optimizer import Optimizer
 
 
 class LRScheduler:
@@ -45,11 +46,13 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Any]:
         """The rates that were set last, one for each group."""
+        refuse_while_tracing("get_last_lr()")
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, after the optimizer's own step."""
-        refuse_while_tracing("lr_scheduler.step()")
+        """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
+        if deferred(self.step, epoch):
+            return
         if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "

@@ -48,7 +48,8 @@ def checkpoint(
     lists the ops of both calls.
     `use_reentrant=True`: the first call is not recorded, and the second is differentiated by a backward pass of its
     own; all of the function runs, the tensors must be arguments themselves, and `grad` cannot be used.
-    A step that is being compiled sees a plain call. Raises CheckpointError if the second call is unlike the first.
+    A step that is being compiled calls the function once, and the program computes again. Raises CheckpointError if the
+    second call is unlike the first.
     """
     if use_reentrant is None:
         _ask_for_variant("checkpoint")
@@ -59,7 +60,7 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        return function(*args) if _is_traced() else CheckpointFunction.apply(function, preserve, *args)
+        return _traced(function, args, {}) if _is_traced() else CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in CHECKS:
         raise ValueError(f"determinism_check should be one of {list(CHECKS)}, but got {determinism_check}")
     explain = None
@@ -70,8 +71,10 @@ def checkpoint(
         first, again, explain = comparison.first(), comparison.again(), comparison.explain
     else:
         first, again = context_fn()
-    if _is_traced() or not mode.recording:
+    if not mode.recording:
         return function(*args, **kwargs)
+    if _is_traced():
+        return _traced(function, args, kwargs)
     frame = Frame(
         function, args, kwargs, preserve_rng_state=preserve, again=again, check=CHECKS[determinism_check],
         early_stop=early_stop if _overriding.early_stop is None else _overriding.early_stop, explain=explain,
@@ -204,6 +207,12 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 def _is_traced() -> bool:
     return bool(unusual.count) and mode.tracer is not None
+
+
+def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call, of which the tracer knows that its equations are to be computed again for their gradient."""
+    with getattr(mode.tracer, "checkpointed", nullcontext)():
+        return function(*args, **kwargs)
 
 
 def _ask_for_variant(called: str) -> None:

@@ -1,0 +1,21 @@
+"""Rows of cells as text whose columns stand below one another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+GAP = "  "
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """One line for each row; the columns numbered in `right` are flush right.
+
+    A row with fewer cells than the first runs on after its last one, which makes no column wider.
+    """
+    columns = len(rows[0]) if rows else 0
+    widths = [max((len(r[i]) for r in rows if len(r) == columns), default=0) for i in range(columns)]
+    lines = []
+    for row in rows:
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=False))]
+        lines.append(GAP.join(cells).rstrip())
+    return lines

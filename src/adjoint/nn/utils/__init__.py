@@ -1,0 +1,22 @@
+"""Functions on the parameters of modules: limits for gradients, all parameters as one vector."""
+
+from adjoint.nn.utils import clip_grad
+from adjoint.nn.utils.clip_grad import (
+    clip_grad_norm,
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
+from adjoint.nn.utils.vector import parameters_to_vector, vector_to_parameters
+
+__all__ = [
+    "clip_grad",
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]

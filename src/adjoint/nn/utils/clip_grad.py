@@ -1,0 +1,99 @@
+"""Limits for gradients, by their common norm or element by element."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import tensor
+from adjoint.functions.joining import stack
+from adjoint.functions.linalg import vector_norm
+
+Tensors = Tensor | Iterable[Tensor]
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+@no_grad()
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all tensors as one vector: (Σ |x|ᵖ)^(1/p), the largest |x| for p = inf. A 0-d tensor.
+
+    `foreach` is accepted and changes nothing. Raises RuntimeError for a NaN or infinite norm if `error_if_nonfinite`.
+    """
+    given = _listed(tensors)
+    if not given:
+        return tensor(0.0)
+    norm_type = float(norm_type)
+    total = vector_norm(stack([vector_norm(t, norm_type) for t in given]), norm_type)
+    if error_if_nonfinite and not bool(total.isfinite()):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients in place by min(1, max_norm / (total_norm + 1e-6))."""
+    scale: Any = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    for gradient in _gradients(parameters):
+        gradient.mul_(scale)
+
+
+@no_grad()
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients in place so that their common norm is at most `max_norm`; returns the norm before.
+
+    `foreach` is accepted and changes nothing. Raises RuntimeError for a NaN or infinite norm if `error_if_nonfinite`.
+    """
+    given = _listed(parameters)
+    total = get_total_norm(_gradients(given), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(given, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The old name of `clip_grad_norm_`, with a FutureWarning."""
+    warnings.warn(
+        "`clip_grad_norm` is deprecated in favor of `clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+@no_grad()
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Bring each element of the gradients into [-clip_value, clip_value], in place."""
+    limit = float(clip_value)
+    for gradient in _gradients(parameters):
+        gradient.clamp_(-limit, limit)
+
+
+def _listed(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]

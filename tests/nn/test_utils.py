@@ -1,0 +1,84 @@
+"""Limits for gradients, and parameters as one vector: PyTorch's numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import nn
+
+
+def _model() -> Any:
+    ad.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+    model(ad.randn(6, 4)).square().sum().backward()
+    return model
+
+
+def _twin(model: Any, torch: Any) -> list[Any]:
+    parameters = []
+    for p in model.parameters():
+        twin = torch.nn.Parameter(torch.from_numpy(p.detach().numpy().copy()))
+        twin.grad = torch.from_numpy(p.grad.numpy().copy())
+        parameters.append(twin)
+    return parameters
+
+
+@pytest.mark.parametrize("norm", [1, 2.0, 3, math.inf])
+@pytest.mark.parametrize("limit", [0.1, 1e3])
+def test_clipping_by_norm_is_as_in_torch(norm: float, limit: float) -> None:
+    torch = pytest.importorskip("torch")
+    model = _model()
+    twins = _twin(model, torch)
+    before = nn.utils.clip_grad_norm_(model.parameters(), limit, norm)
+    expected = torch.nn.utils.clip_grad_norm_(twins, limit, norm)
+    np.testing.assert_allclose(before.item(), expected.item(), rtol=1e-6)
+    for p, twin in zip(model.parameters(), twins, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), twin.grad.numpy(), rtol=1e-5)
+
+
+def test_the_norm_after_clipping_is_the_limit() -> None:
+    model = _model()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+    total = nn.utils.get_total_norm([p.grad for p in model.parameters()])
+    assert total.item() == pytest.approx(0.25, rel=1e-4)
+
+
+def test_clipping_by_value() -> None:
+    model = _model()
+    expected = [p.grad.clamp(-0.05, 0.05) for p in model.parameters()]
+    nn.utils.clip_grad_value_(model.parameters(), 0.05)
+    for p, g in zip(model.parameters(), expected, strict=True):
+        np.testing.assert_array_equal(p.grad.numpy(), g.numpy())
+
+
+def test_no_gradients_have_norm_0_and_one_tensor_will_do() -> None:
+    p = nn.Parameter(ad.ones(2))
+    assert nn.utils.clip_grad_norm_([p], 1.0).item() == 0.0
+    p.grad = ad.tensor([3.0, 4.0])
+    assert nn.utils.clip_grad_norm_(p, 1.0).item() == pytest.approx(5.0)
+
+
+def test_a_norm_that_is_not_finite() -> None:
+    p = nn.Parameter(ad.ones(2))
+    p.grad = ad.tensor([math.nan, 1.0])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        nn.utils.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
+    assert p.grad[1].item() == 1.0
+    with pytest.warns(FutureWarning, match="deprecated"):
+        assert math.isnan(nn.utils.clip_grad_norm(p, 1.0).item())
+
+
+def test_parameters_as_a_vector_and_back() -> None:
+    model, other = _model(), nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+    vector = nn.utils.parameters_to_vector(model.parameters())
+    assert vector.shape == (sum(p.numel() for p in model.parameters()),)
+    nn.utils.vector_to_parameters(vector, other.parameters())
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
+    with pytest.raises(TypeError, match=r"expected torch\.Tensor, but got: list"):
+        nn.utils.vector_to_parameters([1.0], model.parameters())  # type: ignore[arg-type]
