@@ -266,7 +266,7 @@ def startup(name: str, repeats: int) -> list[tuple[str, ...]]:
 
 
 def _in_new_process(name: str, cache: str) -> dict[str, float]:
-    variables = {**os.environ, "ADJOINT_CACHE_DIR": cache, "ADJOINT_CACHE": "1"}
+    variables = {**os.environ, "ADJOINT_CACHE_DIR": cache, "ADJOINT_NO_CACHE": "0"}
     command = [sys.executable, sys.argv[0], "--first-call", name]
     found: dict[str, float] = json.loads(subprocess.check_output(command, env=variables, text=True))
     return found

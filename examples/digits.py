@@ -109,7 +109,7 @@ def train(digits: Digits, epochs: int, seed: int, compiled: bool) -> Run:
             run.losses.append(loss)
             progress.advance(loss)
             if len(run.losses) == 1 and hasattr(step, "compilations"):  # the program for a full batch, made just now
-                run.kernels, run.explained = step.kernels, step.explain()
+                run.kernels, run.explained = step.kernels, str(step.explain())
         scheduler.step()
         run.probabilities = predict(model, digits.test_x)
         run.accuracies.append(accuracy(run, digits))

@@ -1,13 +1,21 @@
-"""Settings for all tests: hypothesis profiles, and `nightly` tests only where they are asked for."""
+"""Settings for all tests: hypothesis profiles, a cache of their own, and `nightly` tests only where asked for."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
+
+# Machine code goes to a folder of this run, never to the user's; workers of one run share what the first one compiled.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["ADJOINT_CACHE_DIR"] = tempfile.mkdtemp(prefix="adjoint-tests-")
+    atexit.register(shutil.rmtree, os.environ["ADJOINT_CACHE_DIR"], ignore_errors=True)
 
 # No deadlines and no check for slow generation: both judge the machine. A run of `ci` repeats the one before, so that a
 # failure is a change's doing; `nightly` explores.

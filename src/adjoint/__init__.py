@@ -62,6 +62,7 @@ from adjoint.functions.reduce import *
 from adjoint.functions.shape import *
 
 if TYPE_CHECKING:
+    from adjoint import compiler as compiler
     from adjoint import data as data
     from adjoint import func as func
     from adjoint import linalg as linalg
@@ -99,6 +100,7 @@ __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
 _LATER = {
+    "compiler": "adjoint.compiler",
     "data": "adjoint.data", "func": "adjoint.func", "nn": "adjoint.nn", "optim": "adjoint.optim",
     "utils": "adjoint.utils",
     "vmap": "adjoint.autograd.vmap:vmap",

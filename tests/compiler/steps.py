@@ -82,3 +82,53 @@ def same_state(ours: Any, theirs: Any, rough: float = 2e-6) -> None:
         assert (a.grad is None) == (b.grad is None)
         if a.grad is not None:
             close(a.grad, b.grad, rough)
+
+
+ULPS = 4  # by which a float may differ, counted at the size of the largest number around it
+
+
+def facts(result: Any, tensors: Any, *state: Any) -> list[tuple[str, Any]]:
+    """All that can be seen after a call: results, arguments, modules, optimizers, the random stream; by name."""
+    seen = [*_leaves("result", result), *_leaves("argument", tensors)]
+    for holder in state:
+        seen += _leaves(type(holder).__name__, holder.state_dict())
+        if isinstance(holder, nn.Module):
+            seen += [pair for name, p in holder.named_parameters() for pair in _leaves(f"{name}.grad", p.grad)]
+    return [*seen, ("random", ad.get_rng_state().numpy())]
+
+
+def _leaves(name: str, thing: Any) -> list[tuple[str, Any]]:
+    """The parts of a container by name; a tensor as an array of its own."""
+    if isinstance(thing, ad.Tensor):
+        return [(name, thing.detach().numpy().copy()), (f"{name}.requires_grad", thing.requires_grad)]
+    if isinstance(thing, dict):
+        return [pair for key, part in thing.items() for pair in _leaves(f"{name}.{key}", part)]
+    if isinstance(thing, (list, tuple)):
+        return [pair for i, part in enumerate(thing) for pair in _leaves(f"{name}.{i}", part)]
+    return [(name, thing)]
+
+
+def same_facts(ours: list[Any], theirs: list[Any], exact: list[Any] | None = None) -> None:
+    """Assert that two lists of facts agree: floats to rounding, NaN and infinities in their places, all else exactly.
+
+    Where `exact`, the same in float64, shows that rounding puts theirs off by more, ours may be off by as much.
+    """
+    assert [name for name, _ in ours] == [name for name, _ in theirs]
+    for i, ((name, x), (_, y)) in enumerate(zip(ours, theirs, strict=True)):
+        if not isinstance(y, np.ndarray):
+            assert type(x) is type(y), name
+            assert x == y, name
+            continue
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), name
+        if y.dtype.kind != "f":
+            np.testing.assert_array_equal(x, y, name)
+            continue
+        rough = 1e-12 if y.dtype == np.float64 else ULPS * float(np.finfo(y.dtype).eps)
+        allowed = rough * max(1.0, _largest(y))
+        if exact is not None and y.size and (off := _largest(y - exact[i][1])) < 1e-3 * max(1.0, _largest(y)):
+            allowed += 3 * off
+        np.testing.assert_allclose(x, y, rtol=rough, atol=allowed, err_msg=name)
+
+
+def _largest(array: Any) -> float:
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0))

@@ -1,13 +1,17 @@
-"""What a compiled function says of itself."""
+"""What a compiled function says of its kernels (row U5): equations, lines, costs, and the reason of each boundary."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint import nn, optim
+from adjoint.compiler.explain import Explanation, explain
 
 pytest.importorskip("llvmlite")
 
@@ -21,6 +25,24 @@ def compiled() -> Any:
     compiled = ad.compile(attend)
     compiled(ad.ones(90, 80), ad.ones(80, 70))
     return compiled
+
+
+@pytest.fixture(scope="module")
+def training() -> Explanation:
+    """That of a whole training step."""
+    model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+    @ad.compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(ad.randn(6, 5), ad.tensor([0, 1, 2, 0, 1, 2]))
+    return explain(step._program())
 
 
 def test_every_step_says_kind_ops_results_lines_and_reason(compiled: Any) -> None:
@@ -37,13 +59,21 @@ def test_every_step_says_kind_ops_results_lines_and_reason(compiled: Any) -> Non
 
 
 def test_the_text_names_every_step_once(compiled: Any) -> None:
-    text = compiled.explain()
-    head, *rest = text.splitlines()
+    text = str(compiled.explain())
+    head, titles, *rest = text.splitlines()
     count = len(compiled.graph.equations)
     assert head.startswith(f"attend: {count} equations in 3 kernels and 2 NumPy calls; arena of ")
-    assert [line.split("]")[0] for line in rest if line.startswith("[")] == [f"[{i}" for i in range(5)]
-    assert sum(line.startswith("      begins here: ") for line in rest) == 5
-    assert "cumsum → f32[90,70]" in text
+    assert titles.split() == ["#", "kind", "read", "written", "flops", "line", "ops"]
+    assert [line.split()[0] for line in rest[:-1] if line[0] != " "] == ["0", "1", "2", "3", "4"]
+    assert sum(" begins here, at test_explain.py:" in line for line in rest) == 5
+    assert "→ f32[90,70]" in text
+    assert repr(compiled.explain()) == text
+
+
+def test_columns_stand_below_their_titles(compiled: Any) -> None:
+    _, titles, *rest = str(compiled.explain()).splitlines()
+    at = titles.index("line")
+    assert all(line[at - 2 : at] == "  " and line[at] != " " for line in rest[:-1])
 
 
 def test_before_the_first_call_there_is_nothing_to_say() -> None:
@@ -52,6 +82,124 @@ def test_before_the_first_call_there_is_nothing_to_say() -> None:
 
 
 def test_the_same_program_says_the_same(compiled: Any) -> None:
-    text = compiled.explain()
+    text = str(compiled.explain())
     compiled(ad.from_numpy(np.zeros((90, 80), np.float32)), ad.ones(80, 70))
-    assert compiled.explain() == text
+    assert str(compiled.explain()) == text
+
+
+def test_bytes_and_flops_of_each_entry(compiled: Any) -> None:
+    product, greatest, exponential, share, total = explain(compiled._program()).entries
+    x, w, scores, row = 90 * 80 * 4, 80 * 70 * 4, 90 * 70 * 4, 90 * 4
+    assert (product.read, product.written, product.flops) == (x + w, scores, 2 * 90 * 70 * 80)
+    assert (greatest.read, greatest.written, greatest.flops) == (scores, row, 90 * 70)
+    assert (exponential.read, exponential.written) == (scores + row, scores + row)
+    assert exponential.flops == 3 * 90 * 70  # sub, exp, sum
+    assert (share.read, share.written, share.flops) == (scores + row, scores, 90 * 70)
+    assert (total.read, total.written, total.flops) == (scores, scores, 90 * 70)
+
+
+def costs(step: Any, *arguments: Any) -> tuple[int, int, int]:
+    compiled = ad.compile(step)
+    compiled(*arguments)
+    told = explain(compiled._program())
+    return told.read, told.written, told.flops
+
+
+def test_what_is_read_is_what_a_view_sees_and_no_element_twice() -> None:
+    x = ad.ones(10, 8)
+    assert costs(lambda x: x[2:4].neg(), x) == (2 * 8 * 4, 2 * 8 * 4, 16)
+    assert costs(lambda x: x[:, :1] + x, x) == (80 * 4, 80 * 4, 80)
+    assert costs(lambda x: x[0] * 2 + x[1], x) == (16 * 4, 8 * 4, 16)
+    assert costs(lambda x: x[:1].expand(10, 8).neg(), x) == (8 * 4, 80 * 4, 80)
+    assert costs(lambda x: x.to(ad.float64), x) == (80 * 4, 80 * 8, 0)
+
+
+def test_flops_of_a_convolution_and_of_its_gradients() -> None:
+    weight = ad.ones(6, 4, 3, 3, requires_grad=True)
+    x = ad.ones(2, 4, 7, 7, requires_grad=True)
+
+    @ad.compile
+    def step() -> Any:
+        return ad.autograd.grad(F.conv2d(x, weight).sum(), (x, weight))
+
+    step()
+    entries = explain(step._program()).entries
+    each = 2 * (2 * 6 * 5 * 5) * (4 * 3 * 3)
+    found = {e.name: e.flops for e in entries if e.name.startswith("convolution")}
+    assert set(found) >= {"convolution_input", "convolution_weight"}
+    assert set(found.values()) == {each}
+
+
+def test_what_linear_algebra_costs_is_not_known() -> None:
+    compiled = ad.compile(lambda x: ad.linalg.inv(x))
+    compiled(ad.eye(3))
+    entries = explain(compiled._program()).entries
+    assert None in [entry.flops for entry in entries]
+    assert " – " in str(compiled.explain())
+
+
+def test_u5_every_entry_and_every_boundary_has_a_reason_and_a_line(training: Explanation) -> None:
+    assert len(training.entries) > 10
+    for entry in training.entries:
+        assert entry.reason
+        assert entry.origin is not None
+        assert entry.origin.site.file == __file__
+        for boundary in entry.boundaries:
+            assert boundary.entry < entry.number
+            assert boundary.values
+            assert boundary.nbytes > 0
+            assert boundary.reason
+            assert boundary.origin is not None
+            assert boundary.origin.site.file == __file__
+
+
+def test_boundaries_are_all_the_ways_in_which_values_pass_between_entries(training: Explanation) -> None:
+    made = {equation.name: entry.number for entry in training.entries for equation in entry.equations}
+    for entry in training.entries:
+        for boundary in entry.boundaries:
+            assert {made[name] for name in boundary.values} == {boundary.entry}
+    passed = {name for entry in training.entries for boundary in entry.boundaries for name in boundary.values}
+    assert len(passed) > 10
+
+
+def test_reasons_beyond_the_first(training: Explanation) -> None:
+    for entry in training.entries:
+        first, *others = entry.reasons()
+        assert first.startswith("begins here, at test_explain.py:")
+        assert first.endswith(entry.reason)
+        told = {int(number) for other in others for number in re.findall(r"\[(\d+)\]", other.partition(", at ")[0])}
+        assert told == {boundary.entry for boundary in entry.boundaries if boundary.reason != entry.reason}
+
+
+def test_equations_tell_line_module_and_direction(training: Explanation) -> None:
+    origins = [equation.origin for entry in training.entries for equation in entry.equations]
+    assert {o.module for o in origins if o is not None} == {"", "Sequential.0", "Sequential.1", "Sequential.2"}
+    assert {o.backward for o in origins if o is not None} == {False, True}
+    assert all("= " in e.text and e.text.startswith(e.name) for entry in training.entries for e in entry.equations)
+
+
+def test_an_equation_that_a_pass_made_has_the_line_of_its_neighbour() -> None:
+    compiled = ad.compile(lambda x: (x, x.exp()))
+    compiled(ad.ones(3))
+    untold = ad.compile(lambda x: x[0:2])
+    untold(ad.ones(3))
+    for step in (compiled, untold):
+        for entry in explain(step._program()).entries:
+            for equation in entry.equations:
+                assert equation.origin is None or equation.origin.site.file == __file__
+
+
+def test_a_backward_outside_has_entries_of_its_own() -> None:
+    model = ad.compile(nn.Linear(5, 4))
+    model(ad.ones(3, 5)).sum().backward()
+    told = explain(model._program())
+    assert told.backward is not None
+    assert all(e.origin is not None and e.origin.backward for entry in told.backward.entries for e in entry.equations)
+    assert str(told).endswith("\n\n" + str(told.backward))
+    assert len(model.kernels) == len(told.entries) + len(told.backward.entries)
+
+
+def test_a_notebook_gets_a_table(training: Explanation) -> None:
+    shown = training._repr_html_()
+    assert shown.count("<tr>") == len(training.entries) + 1
+    assert "<script" not in shown

@@ -15,6 +15,7 @@ import pytest
 from tests.compiler.tracing import graph_of
 
 import adjoint as ad
+from adjoint.compiler.build import conclude
 from adjoint.compiler.graph import Argument, Graph, Setting, State, TraceError
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.outcome import outcome_of
@@ -39,14 +40,15 @@ def stages() -> dict[str, str]:
     try:
         for i, tensor in enumerate((x, y)):
             tracer.bind_argument(tensor, i, "xy"[i])
-        outcome_of(tracer, tracer.trace(mlp.step, (x, y), {}), [x, y])
+        found = outcome_of(tracer, tracer.trace(mlp.step, (x, y), {}), [x, y])
+        conclude(tracer, *found, [x, y], (None, []))
     finally:
         tracer.restore()
     graph = tracer.graph
     texts = {"traced": str(graph), "rewritten": str(rewrite(graph)), "laid_out": str(lay_out(rewrite(graph)))}
     compiled = ad.compile(mlp.step)
     compiled(x, y)
-    return {**texts, "explained": compiled.explain()}
+    return {**texts, "explained": str(compiled.explain())}
 
 
 @pytest.mark.parametrize("stage", ["traced", "rewritten", "laid_out", "explained"])

@@ -154,12 +154,13 @@ def test_a_step_that_keeps_changing_says_what() -> None:
     compiled = ad.compile(lambda x: linear(x).sum())
 
     def keep_changing() -> None:
-        for i in range(12):
+        for i in range(20):
             linear.note = i
-            compiled(ad.ones(1, 2))
+            assert compiled(ad.ones(1, 2)).item() == linear(ad.ones(1, 2)).sum().item()
 
-    with pytest.warns(RuntimeWarning, match=r"traced more than 8 times.*module Linear"):
+    with pytest.warns(RuntimeWarning, match=r"traced 16 times.*runs eagerly.*module Linear.*note = 7 → note = 15"):
         keep_changing()
+    assert compiled.compilations == 16
 
 
 def test_threads_share_a_compiled_function() -> None:

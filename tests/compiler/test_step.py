@@ -65,7 +65,7 @@ def test_the_program_of_the_design_document() -> None:
     assert last < 0.5 * first
     assert step.compilations == 1
     assert "mm" in str(step.graph)
-    assert "kernel" in step.explain()
+    assert "kernel" in str(step.explain())
 
 
 def test_another_batch_size_is_another_program_and_both_are_kept() -> None:

@@ -20,7 +20,7 @@ VOID = {"br", "meta"}  # the elements without an end that the page uses
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the demo as a program whose warnings are errors, without the user's cache."""
-    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "ADJOINT_CACHE": "0"}
+    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "ADJOINT_NO_CACHE": "1"}
     environment = {**os.environ, **own, **variables}
     command = [sys.executable, "-W", "error", str(PROGRAM), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", check=False)

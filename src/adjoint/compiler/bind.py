@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from adjoint.compiler.cache import compile_kernel
 from adjoint.compiler.fuse import Fusion, Group
-from adjoint.compiler.graph import Argument, Constant, Graph, Setting, State, Value
+from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Setting, State, Value
 from adjoint.compiler.kernels.nest import Kernel
 from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.memory import Plan, Span, aligned_array, aligned_bytes, plan
@@ -21,6 +20,8 @@ from adjoint.compiler.view import View
 from adjoint.core.tensor import Tensor, wrap
 
 NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
+
+Readers = dict[Value, list[tuple[Group, View]]]
 
 
 class Buffer:
@@ -61,23 +62,27 @@ class Binding:
         self.locals: dict[Value, str] = {}  # memory that each call brings or makes, by its name there
         self.fresh: dict[str, Value] = {}  # results: the names of new arrays
         self.result_names: list[str] = []
+        self.saved_names: list[str] = []
         self.gradients: list[GradientSlot] = []
         self.copied_in: list[Value] = []  # states whose memory kernels cannot take as it lies
         self.copied_out: list[tuple[Any, Value]] = []  # (symbol or gradient slot, value) to copy when all is computed
-        self.settings = (ctypes.c_double * max(1, len(graph.of_kind(Setting))))()
+        self.numbers = [*graph.of_kind(Setting), *graph.of_kind(Computed)]  # Python's, put into memory at each call
+        self.settings = (ctypes.c_double * max(1, len(self.numbers)))()
+        self.integers = (ctypes.c_int64 * len(self.settings)).from_buffer(self.settings)  # the same memory
         self._views: dict[str, View] = {}  # operands of calls, by name
+        readers = _readers(fusion)
         self._place_inputs()
         self._place_results()
         self._place_gradients()
-        self._place_writes()
-        self.plan: Plan = self._place_rest()
+        self._place_writes(readers)
+        self.plan: Plan = self._place_rest(readers)
         self._engine = load([compile_kernel(k.text) for k in {k.name: k for k in kernels.values()}.values()])
         self._tables = {g: (ctypes.c_void_p * max(1, len(k.arguments)))() for g, k in kernels.items()}
         self._fill_tables()
 
     def _place_inputs(self) -> None:
-        numbers = np.ctypeslib.as_array(self.settings)
-        for i, v in enumerate(self.graph.of_kind(Setting)):
+        for i, v in enumerate(self.numbers):
+            numbers = np.ctypeslib.as_array(self.integers if v.dtype.kind == "i" else self.settings)
             self.buffers[v] = Buffer(numbers[i : i + 1].reshape(()))
         for v in self.graph.of_kind(Constant):
             array = aligned_array(v)
@@ -93,12 +98,13 @@ class Binding:
             self.buffers[v] = Buffer(array)
 
     def _place_results(self) -> None:
-        for v in self.outcome.results:
-            if v not in self.locals:
-                name = f"o{len(self.fresh)}"
-                self.fresh[name] = v
-                self.locals[v] = name
-            self.result_names.append(self.locals[v])
+        for values, names in ((self.outcome.results, self.result_names), (self.outcome.saved, self.saved_names)):
+            for v in values:
+                if v not in self.locals:
+                    name = f"o{len(self.fresh)}"
+                    self.fresh[name] = v
+                    self.locals[v] = name
+                names.append(self.locals[v])
 
     def _is_placed(self, v: Value) -> bool:
         return v in self.buffers or v in self.locals
@@ -113,50 +119,36 @@ class Binding:
                 else:
                     self.buffers[v] = slot.buffer
 
-    def _place_writes(self) -> None:
+    def _place_writes(self, readers: Readers) -> None:
         """A new value is written straight over the old one if nobody needs the old one by then."""
+        safe = self._last_that_may_raise()
         for symbol, v in self.outcome.writes:
-            if self._is_placed(v) or not self._may_overwrite(symbol, v):
+            if self._is_placed(v) or not self._may_overwrite(symbol, v, readers.get(symbol, []), safe):
                 self.copied_out.append((symbol, v))
             elif symbol in self.buffers:
                 self.buffers[v] = self.buffers[symbol]
             else:
                 self.locals[v] = self.locals[symbol]
 
-    def _may_overwrite(self, symbol: Value, v: Value) -> bool:
+    def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, View]], safe: int) -> bool:
+        """`reads`: of the old value; before the step `safe` an error may still come, which leaves all as it was."""
         group = self.fusion.maker.get(v)
         if group is None or group.call or v.op.combine or symbol in self.copied_in:
             return False
         at = self.step[group]
-        if at < self._last_that_may_raise():
-            return False  # an error leaves all state as it was
-        for other, view in self._reads(symbol):
-            if self.step[other] > at or (other is group and not (view.is_linear and view.base.size == v.size)):
-                return False
-        return True
+        return at >= safe and not any(
+            self.step[other] > at or (other is group and not (view.is_linear and view.base.size == v.size))
+            for other, view in reads
+        )
 
     def _last_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
         calls = (group for group in self.fusion.order if group.call)
         return max((self.step[g] for g in calls if g.equations[0].op.family not in NEVER_RAISE), default=-1)
 
-    def _reads(self, base: Value) -> Iterator[tuple[Group, View]]:
-        """Who reads a value in memory, and how."""
-        for group in self.fusion.groups:
-            for equation in group.equations:
-                for operand in equation.operands:
-                    view = self.fusion.views[operand]
-                    if view.base is base:
-                        yield group, view
-
-    def _place_rest(self) -> Plan:
+    def _place_rest(self, readers: Readers) -> Plan:
         """The arena holds what only the program sees, from the step that makes a value to the last that reads it."""
-        last: dict[Value, int] = {}
-        for group in self.fusion.groups:
-            for equation in group.equations:
-                for operand in equation.operands:
-                    base = self.fusion.views[operand].base
-                    last[base] = max(last.get(base, 0), self.step[group])
+        last = {base: max(self.step[group] for group, _ in reads) for base, reads in readers.items()}
         for _, v in self.copied_out:
             last[v] = len(self.fusion.order)
         spans = [
@@ -227,6 +219,17 @@ class Binding:
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = seen(view, self.buffers[view.base].array)
+
+
+def _readers(fusion: Fusion) -> Readers:
+    """For each value in memory who reads it, and how."""
+    readers: Readers = {}
+    for group in fusion.groups:
+        for equation in group.equations:
+            for operand in equation.operands:
+                view = fusion.views[operand]
+                readers.setdefault(view.base, []).append((group, view))
+    return readers
 
 
 def _usable(array: Any) -> bool:

@@ -1,51 +1,122 @@
-"""From a traced graph to a program: rewrite, lay out, fuse, lower, bind."""
+"""From a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from adjoint.compiler import tree
 from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.graph import Graph
-from adjoint.compiler.kernels.nest import lower
+from adjoint.compiler.graph import Graph, Incoming, Value
+from adjoint.compiler.halves import Half, Past, cut
+from adjoint.compiler.history import Backward, Lost
+from adjoint.compiler.kernels.nest import lower_all
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.llvm.target import host
-from adjoint.compiler.outcome import Outcome
+from adjoint.compiler.outcome import Leaf, Outcome, Results, finish
 from adjoint.compiler.program import Program
-from adjoint.compiler.rewrite import rewrite
+from adjoint.compiler.recompute import recompute
+from adjoint.compiler.rewrite import rewrite, without_dead
+from adjoint.compiler.trace import Tracer
+from adjoint.core.tensor import Tensor
 
 
-def build(graph: Graph, outcome: Outcome, lost: Any) -> Program:
+class Traced(NamedTuple):
+    """A finished trace: the graph of the step and of its gradients, and for each result with a history its spec."""
+
+    graph: Graph
+    outcome: Outcome
+    past: Past | None
+    specs: list[Value]
+    parents: list[Tensor | int]  # whose gradients the backward half gives: arguments by their number
+    symbols: list[Value | None]  # of these
+
+
+def conclude(
+    tracer: Tracer, outcome: Outcome, results: Results, given: list[Any], derived: tuple[Past | None, list[int]]
+) -> Traced:
+    """Collect what can be told only when nothing more is traced, before symbols are lost."""
+    past, wanted = derived
+    finish(tracer, outcome)
+    for number, i in enumerate(wanted):
+        outcome.history[i] = number
+    specs = [results.tensors[i].array for i in wanted]
+    if past is None:
+        return Traced(tracer.graph, outcome, None, specs, [], [])
+    numbers = {id(x): i for i, x in enumerate(given)}
+    symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
+    tensors = [leaf.reference() for leaf in past.leaves]
+    parents = [numbers.get(id(t), t) for t in tensors]
+    return Traced(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])  # type: ignore[arg-type]
+
+
+def build(traced: Traced) -> Entry:
+    """The program of a finished trace."""
+    graph, outcome, past = traced.graph, traced.outcome, traced.past
+    lost = partial(Lost, graph.name)
+    count = len(graph.outputs)
+    graph.outputs = [*graph.outputs, *(past.gradients if past else ())]
+    graph = without_dead(recompute(rewrite(graph)))
+    outcome.follow(graph.outputs[:count])
+    if past is None:
+        return Entry(assemble(graph, outcome, lost), outcome)
+    half = cut(graph, past.incoming, graph.outputs[count:])
+    kept = (*half.saved, *half.further)
+    outcome.saved = [v for v in kept if v.op is not None]
+    leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
+    backward = Backward(half, leaves, graph.name, traced.specs)
+    return Entry(assemble(_forward(graph, outcome), outcome, lost, backward, traced.parents), outcome)
+
+
+def build_backward(half: Half) -> Program:
+    """The program of a backward half; its arguments are arrays saved, then gradients that arrive."""
+    outcome = Outcome(len(half.saved) + len(half.incoming))
+    outcome.results = list(half.graph.outputs)
+    outcome.history = [None] * len(outcome.results)
+    outcome.leaves = [Leaf("result", i) for i in range(len(outcome.results))]
+    return assemble(half.graph, outcome, partial(Lost, half.graph.name))
+
+
+def assemble(
+    graph: Graph, outcome: Outcome, lost: Any, backward: Backward | None = None, parents: Any = None
+) -> Program:
     """The program of a graph whose outputs are the outcome's."""
-    for change in (rewrite, lay_out):
-        graph = change(graph)
-        outcome.follow(graph.outputs)
+    graph = lay_out(graph)
+    outcome.follow(graph.outputs)
     graph.verify()
     fusion = Fusion(graph)
-    target = host()
-    kernels = {group: lower(group, fusion, target) for group in fusion.order if not group.call}
-    return Program(graph, fusion, kernels, outcome, lost)
+    return Program(graph, fusion, lower_all(fusion, host()), outcome, lost, backward, parents)
+
+
+def _forward(graph: Graph, outcome: Outcome) -> Graph:
+    """The part of the graph that the step itself needs."""
+    out = Graph(graph.name)
+    out.inputs = [v for v in graph.inputs if not isinstance(v.source, Incoming)]
+    out.equations = graph.equations
+    out.outputs = outcome.outputs()
+    return without_dead(out)
 
 
 class Entry:
-    """A program, and how a call's return value is put together from its results.
+    """A program, and how a call's return value is put together from its leaves.
 
-    `direct`: the arguments are distinct tensors by position, so that `run` can be called with them as they come.
+    `direct`: the arguments are distinct tensors or numbers by position, so that `run` takes them as they come.
     """
 
-    __slots__ = ("count", "direct", "places", "program", "run", "structure")
+    __slots__ = ("count", "direct", "program", "rebuild", "run")
 
-    def __init__(self, program: Program, structure: tree.Structure, places: list[Any], direct: bool) -> None:
+    def __init__(self, program: Program, outcome: Outcome, direct: bool = False) -> None:
         self.program = program
         self.run = program.run
-        self.count = program.outcome.arguments
-        self.structure = structure
-        self.places = places
+        self.count = outcome.arguments
         self.direct = direct
+        structure = outcome.structure
+        self.rebuild = _first if structure.kind is None else partial(_rebuilt, structure)
 
-    def rebuild(self, results: tuple[Any, ...]) -> Any:
-        """The step's return value around the computed tensors."""
-        leaves = [results[place] if type(place) is int else place[0] for place in self.places]
-        if self.structure.kind is None:
-            return leaves[0]
-        return tree.unflatten(self.structure, iter(leaves))
+
+def _first(leaves: tuple[Any, ...]) -> Any:
+    return leaves[0]
+
+
+def _rebuilt(structure: tree.Structure, leaves: tuple[Any, ...]) -> Any:
+    return tree.unflatten(structure, iter(leaves))

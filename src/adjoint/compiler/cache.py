@@ -21,15 +21,17 @@ from functools import cache
 from pathlib import Path
 
 from adjoint.compiler.llvm import target
+from adjoint.core.site import user_site
 
 LIMIT = 256 * 2**20
-MEMORY_LIMIT = 64 * 2**20
+MEMORY_LIMIT = 8 * 2**20
 
 _MAGIC = b"adjoint\0"
 _FORMAT = 1
 _HEADER = struct.Struct("<8sI32sQ")  # magic, format, key, length of the object
 _CODE_SIZE = hashlib.sha256().digest_size
 _STALE_SECONDS = 3600
+_LONGEST = 64 * 2**20  # of a file that is read: no object comes near it
 
 
 def compile_kernel(text: str) -> bytes:
@@ -73,8 +75,8 @@ class ObjectCache:
         # Programs hold their own code, so forgetting all at once costs little, and needs no lock.
         if self._size + len(data) > MEMORY_LIMIT:
             self._objects, self._size = {}, 0
+        self._size += 0 if key in self._objects else len(data)
         self._objects[key] = data
-        self._size += len(data)
 
 
 def entry_key(text: str) -> str:
@@ -84,8 +86,11 @@ def entry_key(text: str) -> str:
 
 
 def default_directory() -> Path | None:
-    """`$ADJOINT_CACHE_DIR`, else `adjoint` where this platform keeps caches; None if `ADJOINT_CACHE=0` or no home."""
-    if os.environ.get("ADJOINT_CACHE") == "0":
+    """`$ADJOINT_CACHE_DIR`, else `adjoint` where this platform keeps caches.
+
+    None if `$ADJOINT_NO_CACHE` is set, to anything but 0, or if there is no home.
+    """
+    if os.environ.get("ADJOINT_NO_CACHE", "0") not in ("", "0"):
         return None
     if given := os.environ.get("ADJOINT_CACHE_DIR"):
         return Path(given)
@@ -111,17 +116,19 @@ class _Disk:
     def __init__(self, directory: Path, secret: bytes, limit: int) -> None:
         self._directory, self._secret, self._limit = directory, secret, limit
         self._writable = True
-        self._size: int | None = None
+        self._room = 0  # bytes to write before the directory is read again
 
     @classmethod
     def open(cls, directory: Path, limit: int) -> _Disk | None:
         """The directory, made if it is missing; None where it cannot be used or must not be trusted."""
+        directory = Path(os.path.abspath(directory))  # wherever this process goes later
         try:
             directory.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
             if fault := _fault(directory):
-                warnings.warn(f"compiled code is not cached on disk: {directory} {fault}", RuntimeWarning, stacklevel=4)
+                complaint = f"compiled code is not cached on disk: {directory} {fault}"
+                warnings.warn_explicit(complaint, RuntimeWarning, *user_site()[:2])
                 return None
             return cls(directory, _secret(directory), limit)
         except OSError:
@@ -130,18 +137,18 @@ class _Disk:
     def read(self, key: str) -> bytes | None:
         path = self._directory / key
         try:
-            with open(path, "rb") as file:
-                entry = file.read()
-        except OSError:
+            entry = _read_own(path)
+        except FileNotFoundError:
             return None
+        except OSError:
+            entry = b""
         start = _HEADER.size + _CODE_SIZE
         header, code, data = entry[: _HEADER.size], entry[_HEADER.size : start], entry[start:]
         if header == _header(key, data) and hmac.compare_digest(code, self._code(header, data)):
             with contextlib.suppress(OSError):
                 os.utime(path)  # the oldest to be used goes first
             return data
-        with contextlib.suppress(OSError):
-            path.unlink()
+        _remove(path)
         return None
 
     def write(self, key: str, data: bytes) -> None:
@@ -160,9 +167,9 @@ class _Disk:
         return hmac.digest(self._secret, header + data, "sha256")
 
     def _make_room(self, needed: int) -> None:
-        """Remove the oldest entries where the limit is passed; the directory is read only then, and at first."""
-        if self._size is not None and self._size + needed <= self._limit:
-            self._size += needed
+        """Remove the oldest entries where the limit is passed; the directory is read at first and now and then."""
+        if needed <= self._room:
+            self._room -= needed
             return
         entries = []
         for entry in os.scandir(self._directory):
@@ -170,7 +177,7 @@ class _Disk:
                 status = entry.stat(follow_symlinks=False)
                 if not entry.name.startswith("."):
                     entries.append((status.st_mtime, status.st_size, entry.path))
-                elif entry.name.endswith(".tmp") and status.st_mtime < time.time() - _STALE_SECONDS:
+                elif entry.name.endswith(".tmp") and abs(time.time() - status.st_mtime) > _STALE_SECONDS:
                     os.unlink(entry.path)
         size = sum(length for _, length, _ in entries) + needed
         if size > self._limit:
@@ -178,10 +185,10 @@ class _Disk:
             for _, length, path in sorted(entries):
                 if size <= self._limit * 3 // 4:
                     break
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+                _remove(Path(path))
                 size -= length
-        self._size = size
+        # Other processes write too: of what is left, each takes a part before it looks again.
+        self._room = (self._limit - size) // 16
 
 
 def _header(key: str, data: bytes) -> bytes:
@@ -210,32 +217,49 @@ def _secret(directory: Path) -> bytes:
             return secret
         # Linked into place when it is whole, so that of two processes both read the key of the first.
         draft = directory / f".{secrets.token_hex(8)}.tmp"
-        _write_new(draft, secrets.token_bytes(32))
         try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass
+            _write_new(draft, secrets.token_bytes(32))
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
         finally:
-            os.unlink(draft)
+            _remove(draft)
     raise OSError("no key could be made")
 
 
 def _read_secret(path: Path) -> bytes | None:
     """The key, or None if there is none; one that others could have read or written is removed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        secret = _read_own(path, private=0o077)
     except FileNotFoundError:
         return None
     except OSError:
-        os.unlink(path)
-        return None
-    with open(descriptor, "rb") as file:
-        status, secret = os.fstat(descriptor), file.read(33)
-    private = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
-    if private and len(secret) == 32:
+        secret = b""
+    if len(secret) == 32:
         return secret
-    os.unlink(path)
+    path.unlink()
     return None
+
+
+def _read_own(path: Path, private: int = 0o022) -> bytes:
+    """The content of a plain file of this user's; OSError for any other, or if its mode has a bit of `private`."""
+    # Not blocking: what lies there may be a pipe.
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        own = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & private)
+        if not own or not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST:
+            raise PermissionError(f"{path} is not this user's alone, or no plain file")
+        return file.read()
+
+
+def _remove(path: Path) -> None:
+    """Remove whatever has an entry's name, an empty directory too."""
+    for remove in (os.unlink, os.rmdir):
+        with contextlib.suppress(OSError):
+            remove(path)
+            return
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
@@ -245,14 +269,11 @@ def _write_atomically(path: Path, content: bytes) -> None:
         _write_new(draft, content)
         os.replace(draft, path)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
+        _remove(draft)
         raise
 
 
 def _write_new(path: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        file.write(content)  # without fsync: what a lost page damages does not verify

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import warnings
 from collections.abc import Callable
@@ -11,28 +12,32 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler import tree
+from adjoint.compiler.graph import TraceError
+from adjoint.compiler.recompilation import Recompilation, why
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Leaf, tick
 from adjoint.core.tensor import Tensor
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on keeps changing
+SIGNATURES = 64  # kept in all
+SIZES = 2  # leading sizes that are compiled at once; any other when it comes for the second time
 
 
-def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def compile(function: Callable[..., Any] | None = None, *, fallback: bool = False, **options: Any) -> Any:
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
-    Without llvmlite it says so once and returns `function` itself. torch.compile's options are accepted; but for
-    `disable` they choose among compilers, and change nothing. Others raise TypeError.
+    A step that cannot be compiled raises TraceError, which names the line; with `fallback` it runs eagerly instead,
+    after one warning. Without llvmlite `compile` says so once and returns `function` itself. torch.compile's options
+    are accepted; but for `disable` they choose among compilers, and change nothing. Others raise TypeError.
     """
     unknown = sorted(set(options) - ACCEPTED)
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {unknown[0]!r}")
     if function is None:
-        return lambda decorated: compile(decorated, **options)
+        return lambda decorated: compile(decorated, fallback=fallback, **options)
     if options.get("disable") or not _has_llvmlite():
         return function
-    return CompiledFunction(function)
+    return CompiledFunction(function, fallback)
 
 
 @functools.cache
@@ -50,32 +55,44 @@ def _has_llvmlite() -> bool:
     return True
 
 
+class Signature:
+    """The programs for one signature of arguments, newest last, and how often it was traced."""
+
+    __slots__ = ("eager", "entries", "promoted", "traces")
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self.traces = 0
+        self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
+        self.promoted: dict[Any, Any] = {}  # places of numbers that changed, and became inputs
+
+
 class CompiledFunction:
     """A step with a program for each signature it was called with.
 
-    `graph`, `kernels` and `explain()` show the program that ran last; `compilations` counts the traces. Other
-    attributes are those of the function itself, so that a compiled module still has its parameters.
+    `graph`, `kernels`, `explain()`, `memory()`, `source()` and `page()` show the program that ran last; `compilations`
+    counts the traces, and `recompilations` tells why there was more than one. Other attributes are those of the
+    function itself, so that a compiled module still has its parameters.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], fallback: bool = False) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
-        self.compilations = 0
-        self._programs: dict[Any, list[Any]] = {}
+        self.fallback = fallback
+        self.recompilations: list[Recompilation] = []
+        self._programs: dict[Any, Signature] = {}
+        self._integers: dict[Any, dict[int, int | None]] = {}  # by structure: each int among the leaves; None if it varies
+        self._sizes: dict[Any, dict[int, int]] = {}  # by signature but for the leading size: how often each came
         self._latest: Any = None
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         latest = self._latest
         if latest is not None and latest.direct and not kwargs and len(args) == latest.count:
-            for x in args:
-                if type(x) is not Tensor or x.node is not None:
-                    break
-            else:
-                results = latest.run(*args)
-                if type(results) is tuple:
-                    return latest.rebuild(results)
+            leaves = latest.run(*args)
+            if type(leaves) is tuple:
+                return latest.rebuild(leaves)
         return self._dispatch(args, kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -85,15 +102,14 @@ class CompiledFunction:
         return getattr(self.__dict__["function"], name)
 
     @property
+    def compilations(self) -> int:
+        """How often the function was traced."""
+        return len(self.recompilations)
+
+    @property
     def graph(self) -> Any:
         """The graph of the program that ran last, after rewriting."""
         return self._program().graph
-
-    def explain(self) -> str:
-        """Which equations became which kernel, from which lines, and why each kernel begins where it does."""
-        from adjoint.compiler.explain import explain
-
-        return explain(self._program())
 
     @property
     def kernels(self) -> list[dict[str, Any]]:
@@ -102,6 +118,30 @@ class CompiledFunction:
 
         return steps(self._program())
 
+    def explain(self) -> Any:
+        """Which equations became which kernel, from which lines, and why each kernel begins where it does."""
+        from adjoint.compiler.explain import explain
+
+        return explain(self._program())
+
+    def memory(self) -> Any:
+        """What lies where in the arena and when, and what is saved for backward, by which line; bytes."""
+        from adjoint.compiler.report import memory
+
+        return memory(self._program())
+
+    def source(self) -> str:
+        """The generated LLVM of all kernels, and the Python function that calls them."""
+        from adjoint.compiler.listing import source
+
+        return source(self._program())
+
+    def page(self) -> str:
+        """All of this as one HTML page that needs nothing else."""
+        from adjoint.compiler.page import page
+
+        return page(self._program())
+
     def _program(self) -> Any:
         if self._latest is None:
             raise RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
@@ -109,68 +149,157 @@ class CompiledFunction:
 
     def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for these arguments."""
-        if unusual.count and mode.tracer is not None:
-            return self.function(*args, **kwargs)  # inside another compiled step: part of it
+        if unusual.count and mode.special:
+            return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
         leaves, structure = tree.flatten((args, kwargs))
-        tensors = [x for x in leaves if isinstance(x, Tensor)]
-        aliases = _aliases(tensors)
-        key = (structure, tuple(map(_signature, leaves)), aliases, mode.recording)
+        varying = self._varying(structure, leaves)
+        given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
+        aliases = _aliases(given)
+        kinds = tuple(int if i in varying else _signature(x) for i, x in enumerate(leaves))
+        key = (structure, kinds, aliases, mode.recording)
         with self._lock:
-            entries = self._programs.setdefault(key, [])
-            for entry in entries:
+            signature = self._programs.pop(key, None) or Signature()
+            self._programs[key] = signature  # the last to be used is the last to go
+            for entry in signature.entries:
                 if entry.program.holds():
-                    results = entry.run(*tensors)
-                    if type(results) is tuple:
+                    found = entry.run(*given)
+                    if type(found) is tuple:
                         self._latest = entry
-                        return entry.rebuild(results)
-            if len(entries) == PROGRAMS:
-                self._say_recompiling(entries.pop(0))
-            direct = not kwargs and len(tensors) == len(args) and aliases == tuple(range(len(tensors)))
-            entry = self._latest = self._trace(args, kwargs, tensors, direct)
-            entries.append(entry)
-            return entry.rebuild(entry.run(*tensors, fresh=True))
+                        return entry.rebuild(found)
+            if not signature.eager and (signature.entries or self._is_worth_it(key)):
+                return self._traced(signature, key, args, kwargs, given)
+        return self.function(*args, **kwargs)
 
-    def _say_recompiling(self, entry: Any) -> None:
-        changed = [w.what for w in entry.program.outcome.watches if not w.holds()]
-        warnings.warn(
-            f"compiled function {self.name!r} was traced more than {PROGRAMS} times for one signature of arguments; "
-            f"what keeps changing: {', '.join(changed) or 'the tensors that it captured'}",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    def _varying(self, structure: Any, leaves: list[Any]) -> set[int]:
+        """The ints among the arguments that were not always the same: from then on each call brings its own."""
+        integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
+        if not integers:
+            return set()
+        known = self._integers.setdefault(structure, dict(integers))
+        for i, x in integers.items():
+            if known.get(i, x) != x:
+                known[i] = None
+        return {i for i in integers if known.get(i) is None}
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor], direct: bool) -> Any:
-        from adjoint.compiler.build import Entry, build
-        from adjoint.compiler.outcome import outcome_of
-        from adjoint.compiler.trace import Tracer
+    def _is_worth_it(self, key: Any) -> bool:
+        """False for one more leading (batch) size: it may never come again, and runs eagerly this once."""
+        size, others = _leading(key)
+        seen = self._sizes.setdefault(others, {})
+        seen[size] = seen.get(size, 0) + 1
+        return size < 0 or seen[size] > 1 or len(seen) <= SIZES
 
-        self.compilations += 1
-        tracer = Tracer(self.name)
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How often each leading (batch) size of the arguments was looked for in vain.
+
+        Each size is a program of its own. The first two are compiled at once, any other when it comes again: what never
+        comes again is not worth a compilation, and runs eagerly.
+        """
+        found: dict[int, int] = {}
+        for seen in self._sizes.values():
+            for size, count in seen.items():
+                if size >= 0:
+                    found[size] = found.get(size, 0) + count
+        return found
+
+    def _traced(
+        self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]
+    ) -> Any:
+        """The result of the first call of a new program."""
+        from adjoint.compiler.outcome import Overlap
+
+        reason = why(self.recompilations, signature, key, self._parameters, given)
+        direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
         try:
-            for i, tensor in enumerate(tensors):
-                tracer.bind_argument(tensor, i, f"{i}")
-            result = tracer.trace(self.function, args, kwargs)
-            outcome, structure, places = outcome_of(tracer, result, tensors)
-        finally:
-            tracer.restore()
-        return Entry(build(tracer.graph, outcome, functools.partial(Lost, self.name)), structure, places, direct)
+            entry, undo = self._trace(signature, key, args, kwargs)
+        except Overlap:  # the next call may bring others
+            return self.function(*args, **kwargs)
+        except TraceError as error:
+            if not self.fallback:
+                raise
+            signature.eager = True
+            self._warn(f"runs eagerly: {error}")
+            return self.function(*args, **kwargs)
+        entry.direct = direct
+        try:
+            leaves = entry.run(*given, fresh=True)
+        except BaseException:
+            undo()
+            raise
+        if type(leaves) is not tuple:  # an argument shares memory that the step writes
+            return self.function(*args, **kwargs)
+        self.recompilations.append(Recompilation(self.name, key, reason))
+        self._keep(signature, entry)
+        self._latest = entry
+        return entry.rebuild(leaves)
+
+    def _trace(self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A new program, and what takes back the state that its trace made."""
+        from adjoint.compiler.session import to_promote, traced
+
+        for entry in signature.entries:
+            signature.promoted.update(to_promote([g for g in entry.program.outcome.guards if not g.holds()]))
+        varying = [i for i, kind in enumerate(key[1]) if kind in (int, float)]
+        if not (signature.promoted or varying):
+            return traced(self.function, self.name, args, kwargs)
+        try:
+            return traced(self.function, self.name, args, kwargs, signature.promoted, varying)
+        except Exception:  # noqa: BLE001  a number itself was wanted: then each is a program of its own
+            signature.promoted.clear()
+            return traced(self.function, self.name, args, kwargs, {}, varying, settled=True)
+
+    @functools.cached_property
+    def _parameters(self) -> list[str]:
+        """The names of the positional parameters, for messages."""
+        try:
+            return list(inspect.signature(getattr(self.function, "forward", self.function)).parameters)
+        except (TypeError, ValueError):
+            return []
+
+    def _keep(self, signature: Signature, entry: Any) -> None:
+        signature.traces += 1
+        if len(signature.entries) == PROGRAMS:
+            signature.entries.pop(0)
+        signature.entries.append(entry)
+        if signature.traces == 2 * PROGRAMS:
+            signature.eager = True
+            self._warn(
+                f"was traced {2 * PROGRAMS} times for one signature of arguments; where none of its last {PROGRAMS} "
+                f"programs fits, it runs eagerly from now on. What keeps changing: {self.recompilations[-1]}"
+            )
+        if len(self._programs) > SIGNATURES:
+            del self._programs[next(iter(self._programs))]
+
+    def _warn(self, what: str) -> None:
+        warnings.warn(f"compiled function {self.name!r} {what}", RuntimeWarning, stacklevel=6)
 
 
-def _aliases(tensors: list[Tensor]) -> tuple[int, ...]:
+def _aliases(given: list[Any]) -> tuple[int, ...]:
     """For each tensor the first one of the same memory."""
     first: dict[int, int] = {}
-    return tuple(first.setdefault(id(tensor.array), i) for i, tensor in enumerate(tensors))
+    return tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
+
+
+def _leading(key: Any) -> tuple[int, Any]:
+    """The first dimension of the first tensor, and the signature in which it and its equals are left out."""
+    size = next((leaf[0][0] for leaf in key[1] if _is_sized(leaf)), -1)
+    leaves = tuple(
+        (("n", *leaf[0][1:]), *leaf[1:]) if _is_sized(leaf) and leaf[0][0] == size else leaf for leaf in key[1]
+    )
+    return size, (key[0], leaves, *key[2:])
+
+
+def _is_sized(leaf: Any) -> bool:
+    return isinstance(leaf, tuple) and len(leaf) == 4 and bool(leaf[0])
 
 
 def _signature(leaf: Any) -> Any:
-    """What of an argument decides which program runs: everything, except a tensor's values."""
+    """What of an argument decides which program runs: everything, except a tensor's values and a float."""
     if isinstance(leaf, Tensor):
-        if leaf.node is not None and type(leaf.node) is not Leaf:
-            raise RuntimeError(
-                "a compiled step was given a tensor with a history; compile the whole step, or detach() the argument"
-            )
         # a parameter may be met again as state: each has a program of its own
         return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if type(leaf) is Tensor else id(leaf)
+    if type(leaf) is float:
+        return float
     if isinstance(leaf, np.ndarray):
         raise TypeError(
             "a compiled step was given an ndarray, whose values would be frozen into it: pass a tensor "
@@ -181,30 +310,3 @@ def _signature(leaf: Any) -> Any:
     except TypeError:
         return id(leaf)
     return type(leaf), leaf
-
-
-class Lost:
-    """The node of a result whose history stayed inside a compiled step."""
-
-    __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step")
-    next_functions = ()
-    op = None
-    parents: tuple[Any, ...]
-
-    def __init__(self, step: str, tensor: Tensor) -> None:
-        self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
-        self.parents, self.hooks, self.saved, self.order = (), None, None, tick()
-
-    def name(self) -> str:
-        """`CompiledBackward`."""
-        return "CompiledBackward"
-
-    def pull(self, g: Any) -> Any:
-        """Raise RuntimeError: there is no way back into the step."""
-        raise RuntimeError(
-            f"this tensor was computed inside the compiled step {self.step!r}; call backward() inside the step, or "
-            "compile forward and backward together"
-        )
-
-    def __repr__(self) -> str:
-        return f"<CompiledBackward object of {self.step}>"

@@ -8,6 +8,8 @@ other equations are calls of their NumPy function. Why an equation begins a new 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from adjoint.compiler.graph import Graph, Value
@@ -19,9 +21,16 @@ SMALL = 4096  # elements up to which unrelated loops over one shape are joined, 
 
 
 class Group:
-    """Equations that run together: a kernel over `shape`, or one call (`shape` None)."""
+    """Equations that run together: a kernel over `shape`, or one call (`shape` None).
 
-    __slots__ = ("axes", "call", "equations", "first", "needs", "reason", "reductions", "shape", "stored")
+    Sets of groups are kept as bits of an integer too: `marks` are those of this group and of what was merged into it,
+    `behind` the marks of all that it needs, directly or not.
+    """
+
+    __slots__ = (
+        "again", "axes", "backward", "behind", "call", "equations", "first", "marks", "needs", "reason", "reductions",
+        "shape", "stored", "users",
+    )  # fmt: skip
 
     def __init__(self, shape: Shape | None, first: int, reason: str) -> None:
         self.shape = shape
@@ -29,26 +38,55 @@ class Group:
         self.equations: list[Value] = []
         self.reductions: list[Value] = []
         self.needs: set[Group] = set()
-        self.first = first  # position of the first equation in the graph
+        self.users: set[Group] = set()  # the groups that need this one
+        self.first = first  # position of the first equation in the graph, which no other group has
+        self.marks = 1 << first
+        self.behind = 0
         self.reason = reason
         self.stored: list[Value] = []
         self.call = shape is None
+        self.again = False  # if any equation is computed again after the forward pass
+        self.backward = True  # if all belong to the backward pass
 
     def __repr__(self) -> str:
         kind = "call" if self.call else "kernel"
         return f"<{kind} {' '.join(v.op.name for v in self.equations)}>"
 
-    def leads_back_to(self, other: Group) -> bool:
-        """True if this group needs `other`, directly or not."""
-        stack, seen = [self], {self}
+    def require(self, others: Iterable[Group]) -> None:
+        """Need these groups too."""
+        for other in others:
+            self.needs.add(other)
+            other.users.add(self)
+            self._follow(other.marks | other.behind)
+
+    def absorb(self, other: Group) -> None:
+        """Stand for `other` too, in what it needs and where it is needed."""
+        for need in other.needs:
+            need.users.discard(other)
+        for user in other.users:
+            user.needs.discard(other)
+        self.marks |= other.marks
+        self.behind = (self.behind | other.behind) & ~self.marks
+        self.require(other.needs - {self})
+        for user in (self.users | other.users) - {self}:
+            user.require([self])
+
+    def _follow(self, marks: int) -> None:
+        """Come after the groups of these marks, and with this group all that comes after it."""
+        stack = [self]
         while stack:
             group = stack.pop()
-            if other in group.needs:
-                return True
-            fresh = group.needs - seen
-            seen |= fresh
-            stack.extend(fresh)
-        return False
+            if marks & ~group.behind:
+                group.behind |= marks
+                stack.extend(group.users)
+
+    def leads_back_to(self, other: Group) -> bool:
+        """True if this group needs `other`, directly or not."""
+        return bool(self.behind & other.marks)
+
+    def agrees(self, again: bool, backward: bool) -> bool:
+        """False if equations of the forward pass would come together with such as are computed again after it."""
+        return not (self.again or again) or (self.backward and backward)
 
 
 class Fusion:
@@ -59,7 +97,8 @@ class Fusion:
         self.views: dict[Value, View] = {v: View.whole(v) for v in graph.inputs}
         self.maker: dict[Value, Group] = {}
         self.groups: list[Group] = []
-        self.last_effect: Any = None  # the group of the last random draw
+        self._kernels: dict[Shape, list[Group]] = {}  # the groups that are kernels, by shape
+        self.last_effect: Group | None = None  # the group of the last random draw
         self.position = {value: i for i, value in enumerate(graph.equations)}
         for position, value in enumerate(graph.equations):
             view_of(value, self.views)
@@ -74,11 +113,14 @@ class Fusion:
             group.axes = value.params["axes"]
             group.reductions.append(value)
         group.equations.append(value)
+        group.again |= _is_again(value)
+        group.backward &= _is_backward(value)
         makers = {self.maker[b] for b in self._bases(value) if b in self.maker} - {group}
-        group.needs |= makers
+        group.require(makers)
         if value.op.effect and value.op.family != "check":
             # draws come from one stream: none may overtake another
-            group.needs |= {self.last_effect} - {None}
+            if self.last_effect is not None:
+                group.require([self.last_effect])
             self.last_effect = group
         self.maker[value] = group
         for other in sorted(makers, key=lambda g: g.first):
@@ -95,11 +137,13 @@ class Fusion:
                 return joined
         group = Group(shape, position, reason)
         self.groups.append(group)
+        if shape is not None:
+            self._kernels.setdefault(shape, []).append(group)
         return group
 
     def _can_merge(self, group: Group, other: Group) -> bool:
         """True if two kernels, which an equation has brought together, can be one."""
-        if group.call or other.call or group.shape != other.shape:
+        if group.call or other.call or group.shape != other.shape or not group.agrees(other.again, other.backward):
             return False
         if None not in (group.axes, other.axes) and group.axes != other.axes:
             return False
@@ -123,11 +167,11 @@ class Fusion:
         group.axes = other.axes if group.axes is None else group.axes
         if other.first < group.first:
             group.first, group.reason = other.first, other.reason
-        group.needs = (group.needs | other.needs) - {group, other}
+        group.again |= other.again
+        group.backward &= other.backward
+        group.absorb(other)
         self.groups.remove(other)
-        for user in self.groups:
-            if other in user.needs:
-                user.needs = (user.needs - {other}) | {group}
+        self._kernels[other.shape or ()].remove(other)
 
     def _bases(self, value: Value) -> list[Value]:
         """The values in memory that an equation reads, through views."""
@@ -138,36 +182,36 @@ class Fusion:
         makers = [self.maker[b] for b in self._bases(value) if b in self.maker]
         reason = "it reads only inputs" if not makers else ""
         for group in sorted({g for g in makers if not g.call}, key=lambda g: -g.first):
-            refusal = self._refusal(group, value, shape)
+            refusal = self.refusal(group, value, shape)
             if refusal is None:
                 return group, ""
             reason = reason or refusal
         if not reason:
             reason = f"its operand is made by a call ({makers[0].equations[0].op.name})"
-        count = 1
-        for n in shape:
-            count *= n
-        if count <= SMALL:
-            for group in reversed(self.groups):
-                if not group.call and group.shape == shape and self._refusal(group, value, shape) is None:
+        if prod(shape) <= SMALL:
+            for group in reversed(self._kernels.get(shape, [])):
+                if self.refusal(group, value, shape) is None:
                     return group, ""
         return None, reason
 
-    def _refusal(self, group: Group, value: Value, shape: Shape) -> str | None:
+    def refusal(self, group: Group, value: Value, shape: Shape) -> str | None:
         """Why `value` cannot join `group`; None if it can."""
         assert group.shape is not None
         name = value.op.name
+        if not group.agrees(_is_again(value), _is_backward(value)):
+            return f"{name} is computed again for the gradient, which the forward pass is to be over for"
         if value.op.combine:
             if group.shape != shape:
                 return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
             if group.axes is not None and group.axes != value.params["axes"]:
                 return f"{name} folds axes {value.params['axes']}, its operand's kernel {group.axes}"
-        elif _count(shape) != _count(group.shape):
+        elif prod(shape) != prod(group.shape):
             return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
         for operand in value.operands:
             view = self.views[operand]
             aligned = align(view, group.shape)
-            if aligned is None or not _reads_alike(aligned, view.expand(shape).reshape(group.shape)):
+            alike = shape == group.shape or _reads_alike(aligned, view.expand(shape).reshape(group.shape))
+            if aligned is None or not alike:
                 return f"{name} reads {list(view.shape)} in an order of its own"
             maker = self.maker.get(view.base)
             if maker is group:
@@ -201,21 +245,25 @@ def align(view: View, shape: Shape) -> View | None:
         a in (1, b) for a, b in zip(reversed(view.shape), reversed(shape), strict=False)
     ):
         return view.expand(shape)
-    return view.reshape(shape) if _count(view.shape) == _count(shape) else None
+    return view.reshape(shape) if prod(view.shape) == prod(shape) else None
 
 
-def _reads_alike(view: View, other: View | None) -> bool:
+def _reads_alike(view: View | None, other: View | None) -> bool:
     """True if both, of one shape and base, read the same elements in the same order."""
-    return other is not None and view.offset == other.offset and all(
-        n == 1 or a == b for n, a, b in zip(view.shape, view.strides, other.strides, strict=True)
+    return (
+        view is not None
+        and other is not None
+        and view.offset == other.offset
+        and all(n == 1 or a == b for n, a, b in zip(view.shape, view.strides, other.strides, strict=True))
     )
 
 
-def _count(shape: Shape) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
+def _is_again(value: Value) -> bool:
+    return value.origin is not None and value.origin.again
+
+
+def _is_backward(value: Value) -> bool:
+    return value.origin is not None and value.origin.backward
 
 
 def _ordered(groups: list[Group]) -> list[Group]:

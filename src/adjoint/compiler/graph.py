@@ -1,9 +1,9 @@
 """The intermediate representation: a straight list of equations over values, printed as it is read.
 
-    graph step(%0: f32[32,64], %1: i64[32]) state(%2: f32[128,64] model.0.weight)
-      %3: f32[64,128] = permute(%2) axes=(1, 0)                   # train.py:12 in step
-      …
-      return %9
+graph step(%0: f32[32,64], %1: i64[32]) state(%2: f32[128,64] model.0.weight)
+  %3: f32[64,128] = permute(%2) axes=(1, 0)                   # train.py:12 in step
+  …
+  return %9
 """
 
 from __future__ import annotations
@@ -23,15 +23,25 @@ class TraceError(RuntimeError):
 
 
 class Origin(NamedTuple):
-    """Where an equation comes from: the user's line, the module that ran, and whether it is that line's gradient."""
+    """Where an equation comes from: the user's line, the module that ran, and whether it is that line's gradient.
+
+    `of`, where it is known: the op whose gradient it is. `also`: where else an equation comes from that several share.
+    `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `again` if it is computed once more for
+    the gradient of that.
+    """
 
     site: Site
     module: str
     backward: bool
+    of: str = ""
+    also: tuple[Origin, ...] = ()
+    checkpoint: int = 0
+    again: bool = False
 
     def __str__(self) -> str:
         place = f"{os.path.basename(self.site.file)}:{self.site.line} in {self.site.function}"
-        return place + (f" · {self.module}" if self.module else "") + (" · backward" if self.backward else "")
+        place += f" · {self.module}" if self.module else ""
+        return place + (" · again" if self.again else " · backward" if self.backward else "")
 
 
 class Value:
@@ -93,10 +103,15 @@ class Argument(NamedTuple):
 
 
 class State(NamedTuple):
-    """An input that outlives the call: the memory of a tensor which the step met. `locate` finds the tensor again."""
+    """An input that outlives the call: the memory of a tensor which the step met.
+
+    `locate` finds the tensor again; where that may be another one then, `expression`, given names for objects, is the
+    Python source that finds it.
+    """
 
     locate: Callable[[], Any]
     name: str
+    expression: Callable[[Callable[[Any], str]], str] | None = None
 
 
 class Setting(NamedTuple):
@@ -112,6 +127,18 @@ class Setting(NamedTuple):
         for key in self.path:
             value = value[key]
         return value
+
+
+class Computed(NamedTuple):
+    """A Python number that the program's own arithmetic finds anew on each call, under `name`."""
+
+    name: str
+
+
+class Incoming(NamedTuple):
+    """The gradient that arrives at the n-th result, where `backward()` is called outside of the step."""
+
+    number: int
 
 
 class Constant(NamedTuple):
@@ -155,7 +182,7 @@ class Graph:
         for value in self.equations:
             for operand in value.operands:
                 assert operand in known, f"{self.describe(value)} uses a value before it is made"
-            promised = value.op.spec(*_specs(value), **value.params)
+            promised = spec_of(value)
             assert promised == Spec(value.shape, value.dtype), f"{self.describe(value)} should be {promised}"
             known.add(value)
         for value in self.outputs:
@@ -203,12 +230,16 @@ def _arguments(value: Value, names: dict[Value, str]) -> Iterable[str]:
             yield f"{key}={param}"
 
 
+def spec_of(value: Value) -> Spec:
+    """The spec that its op promises for an equation."""
+    promised: Spec = value.op.spec(*_specs(value), **value.params)
+    return promised
+
+
 def _specs(value: Value) -> list[Spec]:
     """What an op's `spec` is told of the inputs; a number has the type of the operands."""
     common = next((v.dtype for v in value.operands if v.dtype.kind != "b"), value.dtype)
-    return [
-        Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None
-    ]
+    return [Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None]
 
 
 def _input(source: Any) -> str:
@@ -218,5 +249,9 @@ def _input(source: Any) -> str:
         return f"state {source.name}".rstrip()
     if isinstance(source, Setting):
         return f"setting {source.name}"
+    if isinstance(source, Computed):
+        return f"number {source.name}"
+    if isinstance(source, Incoming):
+        return f"gradient of result {source.number}"
     array = source.array
     return f"constant {array.item()!r}" if array.size == 1 else "constant"

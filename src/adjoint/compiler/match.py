@@ -1,68 +1,160 @@
-"""Patterns: a rule's function traced once into two small graphs; the first is looked for in the step's graph."""
+"""Patterns: the first half of a rule, traced once into ops with holes, is looked for among the step's equations."""
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from adjoint.compiler.graph import Argument, Value
-from adjoint.compiler.trace import Tracer
+from adjoint.compiler.graph import Value, spec_of
 from adjoint.core.mode import Scope
 from adjoint.core.spec import Spec
-from adjoint.core.tensor import wrap
+from adjoint.core.tensor import Tensor, wrap
+
+Rewrite = Callable[..., Iterator[Any]]
+UNTYPED = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
+
+
+class Hole(NamedTuple):
+    """Stands for the value of an op's parameter."""
+
+    name: str
 
 
 class Rule(NamedTuple):
-    """`before` may be replaced by `after`; `holes` stand for any values."""
+    """What `before` describes may be replaced by what `function` then yields.
+
+    `holes` are the values in the pattern that stand for any value or number; `fixed` are parameters given beforehand.
+    """
 
     name: str
-    function: Callable[..., Any]
-    holes: tuple[Value, ...]
+    function: Rewrite
     before: Value
-    after: Value
+    holes: tuple[Value, ...]
+    fixed: dict[str, Any]
 
 
 RULES: list[Rule] = []
 
 
-def rule(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a rewrite rule: `function(x, …)` returns (before, after) as expressions in its parameters.
+@overload
+def rule(function: Rewrite, /) -> Rewrite: ...
+@overload
+def rule(**choices: list[Any]) -> Callable[[Rewrite], Rewrite]: ...
+def rule(function: Rewrite | None = None, /, **choices: list[Any]) -> Any:
+    """Register a rewrite rule: a generator that yields an expression, and then, if it may be replaced, another.
 
-    A parameter named `c` stands for a truth value, any other for a float.
+    Positional parameters stand for tensors or numbers, keyword-only ones for parameters of ops. What follows the first
+    yield runs for each place where the first expression is found, with what was found: a condition there is plain
+    Python. `@rule(op=[…])`: the keyword-only parameter `op` is given, and there is one rule for each of these.
     """
-    tracer = Tracer(function.__name__)
-    holes = [
-        tracer.graph.input(Spec((), np.dtype(np.bool_ if name == "c" else np.float32)), Argument(i, name))
-        for i, name in enumerate(inspect.signature(function).parameters)
-    ]
-    with Scope(recording=False):
-        before, after = tracer.trace(function, tuple(map(wrap, holes)), {})
-    RULES.append(Rule(function.__name__, function, tuple(holes), before.array, after.array))
-    return function
+
+    def register(function: Rewrite) -> Rewrite:
+        fixed = (dict(zip(choices, chosen, strict=True)) for chosen in itertools.product(*choices.values()))
+        RULES.extend(_rule(function, chosen) for chosen in fixed)
+        return function
+
+    return register if function is None else register(function)
 
 
-def match(pattern: Any, value: Any, holes: tuple[Value, ...], bound: dict[Value, Any]) -> bool:
+def _rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    params = {p.name: Hole(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    holes = tuple(Value(None, (), {}, UNTYPED) for _ in names)
+    with Scope(recording=False, tracer=Author(typed=False)):
+        before = next(function(*map(wrap, holes), **{**params, **fixed}))
+    name = "_".join([function.__name__, *(getattr(choice, "__name__", str(choice)) for choice in fixed.values())])
+    return Rule(name, function, before.array, holes, fixed)
+
+
+class Author:
+    """Takes the op calls of a rule: `typed` as equations, else as a pattern, in which only the ops count."""
+
+    def __init__(self, typed: bool = True) -> None:
+        self.typed = typed
+
+    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
+        """An equation that belongs to no graph yet."""
+        operands = tuple(self._operand(x) for x in inputs)
+        value = Value(op, operands, params, UNTYPED)
+        if self.typed:
+            spec = spec_of(value)
+            value.shape, value.dtype = spec.shape, spec.dtype
+        return value
+
+    def _operand(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return x.array
+        return x.item() if isinstance(x, (np.ndarray, np.generic)) else x
+
+    def adopt(self, tensor: Tensor) -> Any:
+        """The value it stands for."""
+        return tensor.array
+
+    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What stands for the inputs of an op: nobody asks."""
+        return inputs
+
+
+def replacement(rule: Rule, value: Value) -> Any:
+    """What a rule puts in place of `value`: a value, new or among those in `value`; None if the rule does not apply."""
+    bound: dict[Any, Any] = {}
+    if not match(rule.before, value, bound):
+        return None
+    found = [bound[hole] for hole in rule.holes]
+    params = {key.name: x for key, x in bound.items() if type(key) is Hole}
+    with Scope(recording=False, tracer=Author()):
+        expressions = rule.function(*(wrap(x) if isinstance(x, Value) else x for x in found), **params, **rule.fixed)
+        next(expressions)
+        after = next(expressions, None)
+    after = after.array if isinstance(after, Tensor) else None
+    return after if isinstance(after, Value) and after.shape == value.shape and after.dtype == value.dtype else None
+
+
+def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
     """True if `value` has the form of `pattern`; `bound` then tells what each hole stands for."""
     if not isinstance(pattern, Value):
-        return not isinstance(value, Value) and value is not None and _same_number(pattern, value)
-    if pattern in holes:
-        if pattern in bound:
-            return bound[pattern] is value
-        bound[pattern] = value
-        return isinstance(value, Value)
+        return not isinstance(value, Value) and value is not None and same_number(pattern, value)
+    if pattern.op is None:
+        if pattern not in bound:
+            bound[pattern] = value
+            return value is not None
+        known = bound[pattern]
+        if isinstance(known, Value) or isinstance(value, Value):
+            return known is value
+        return same_number(known, value)
     return (
         isinstance(value, Value)
         and value.op is pattern.op
-        and value.params == pattern.params
         and len(value.inputs) == len(pattern.inputs)
-        and all(match(p, v, holes, bound) for p, v in zip(pattern.inputs, value.inputs, strict=True))
+        and all(match(p, v, bound) for p, v in zip(pattern.inputs, value.inputs, strict=True))
+        and all(_match_parameter(p, parameter(value, key), bound) for key, p in pattern.params.items())
     )
 
 
-def _same_number(a: Any, b: Any) -> bool:
+def _match_parameter(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:
+    known = pattern if type(pattern) is not Hole else bound.setdefault(pattern, given)
+    if isinstance(known, (int, float)) and isinstance(given, (int, float)):
+        return same_number(known, given)
+    return bool(known == given)
+
+
+def parameter(value: Value, name: str) -> Any:
+    """A parameter of the equation, or what it is unless given."""
+    return value.params[name] if name in value.params else _defaults(value.op)[name].default
+
+
+@cache
+def _defaults(op: Any) -> Any:
+    return inspect.signature(op.evaluate).parameters
+
+
+def same_number(a: Any, b: Any) -> bool:
     """True for equal numbers, 1 and 1.0 too, but not for 0.0 and -0.0."""
-    return bool(a == b) and math.copysign(1.0, a) == math.copysign(1.0, b)
+    return bool(a == b) and (isinstance(a, complex) or math.copysign(1.0, a) == math.copysign(1.0, b))

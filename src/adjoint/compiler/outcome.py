@@ -2,74 +2,164 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adjoint.compiler import tree
-from adjoint.compiler.graph import State, TraceError, Value
-from adjoint.compiler.trace import Tracer, Watch
+from adjoint.compiler.graph import Argument, State, TraceError, Value
+from adjoint.compiler.guard import Guard, Watch
+from adjoint.compiler.number import Arithmetic, Number, is_number
+from adjoint.compiler.trace import Tracer
+from adjoint.core.storage import view_of
 from adjoint.core.tensor import Tensor
 
 
-class Outcome:
-    """The effects of one call, told in values of the graph."""
+class Leaf(NamedTuple):
+    """One leaf of what a step returns or keeps: a `kind`, and what that kind says of it.
 
-    __slots__ = ("arguments", "gradients", "history", "results", "state", "watches", "writes")
+    "result": the n-th tensor which the program makes; "argument": the n-th argument itself; "state": a tensor that was
+    there before, by the function that finds it; "view": the leaf of its base, and the steps from there; "number": the
+    name of a Python number; "object": anything else.
+    """
+
+    kind: str
+    of: Any
+
+
+class Effect(NamedTuple):
+    """Something that the step did to Python objects: `write` is called with the value, put together from leaves."""
+
+    write: Callable[[Any], None]
+    structure: tree.Structure
+    leaves: list[Leaf]
+    what: str
+
+
+class Outcome:
+    """The effects of one call, told in values of the graph.
+
+    `results` are tensors that each call makes: `open` says whether somebody may want their gradient. `saved` are
+    values that the backward half needs, `given` the inputs that it needs.
+    """
+
+    __slots__ = (
+        "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "results", "saved", "state",
+        "structure", "writes",
+    )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
-        self.arguments = arguments  # how many tensors a call brings
+        self.arguments = arguments  # how many tensors and numbers a call brings
+        self.arithmetic = Arithmetic()
         self.results: list[Value] = []
-        self.history: list[bool] = []  # for each result: does it require grad?
+        self.history: list[Any] = []  # for each result: None, "lost", or its number among those of the backward half
+        self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
-        self.watches: list[Watch] = []
+        self.guards: list[Guard] = []
+        self.effects: list[Effect] = []
+        self.structure = tree.LEAF
+        self.leaves: list[Leaf] = []
 
     def outputs(self) -> list[Value]:
         """All values that the graph must compute."""
         gradients = [v for _, v in self.gradients if v is not None]
-        return [*self.results, *(v for _, v in self.writes), *gradients]
+        return [*self.results, *self.saved, *(v for _, v in self.writes), *gradients]
 
     def follow(self, outputs: list[Value]) -> None:
         """Take, for each of `outputs()`, the value that a pass made of it."""
         fresh = iter(outputs)
         self.results = [next(fresh) for _ in self.results]
+        self.saved = [next(fresh) for _ in self.saved]
         self.writes = [(symbol, next(fresh)) for symbol, _ in self.writes]
         self.gradients = [(place, v and next(fresh)) for place, v in self.gradients]
 
 
-def outcome_of(tracer: Tracer, result: Any, tensors: list[Tensor]) -> tuple[Outcome, tree.Structure, list[Any]]:
-    """The outcome of a finished trace, and how its return value is put together.
+class Results:
+    """The tensors that a call is to make, each once however often it is returned or kept."""
 
-    That is a structure with, for each leaf, the number of a result, or the leaf itself in a tuple.
-    """
-    outcome = Outcome(len(tensors))
-    leaves, structure = tree.flatten(result)
-    places: list[Any] = []
-    for leaf in leaves:
-        if isinstance(leaf, Tensor):
-            places.append(len(outcome.results))
-            outcome.results.append(tracer.adopt(leaf))
-            outcome.history.append(leaf.node is not None)
-        else:
-            places.append((leaf,))
-    _gradients(tracer, tensors, outcome)
+    def __init__(self, tracer: Tracer, outcome: Outcome, given: list[Any]) -> None:
+        self.tracer, self.outcome = tracer, outcome
+        self.tensors: list[Tensor] = []
+        self._numbers: dict[int, int] = {}
+        self._arguments = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
+        self._returned: set[int] = set()
+        self._states: dict[int, Any] = {id(t): None for t in tracer.met()}
+        self._states.update((id(t), symbol) for t, _, symbol in tracer.state)
+
+    def leaves(self, value: Any) -> tuple[list[Leaf], tree.Structure]:
+        """What the leaves of a tree are, and how it is put together."""
+        leaves, structure = tree.flatten(value)
+        self._returned |= {id(x) for x in leaves}
+        return [self._leaf(x) for x in leaves], structure
+
+    def _leaf(self, x: Any) -> Leaf:
+        if is_number(x):
+            return Leaf("number", x.name)
+        if not isinstance(x, Tensor):
+            return Leaf("object", x)
+        if id(x) in self._arguments:
+            return Leaf("argument", self._arguments[id(x)])
+        if type(x.array) is np.ndarray:
+            return Leaf("object", x)  # a tensor that the step only handed on
+        if id(x) in self._states:
+            locate = getattr(getattr(self._states[id(x)], "source", None), "locate", None)
+            return Leaf("state", locate if locate is not None and locate() is x else (lambda: x))
+        source, steps = self._seen_through(x)
+        if source is not None:
+            return Leaf("view", (self._leaf(source), steps))
+        if id(x) not in self._numbers:
+            self._numbers[id(x)] = len(self.tensors)
+            self.tensors.append(x)
+            self.outcome.results.append(self.tracer.adopt(x))
+            self.outcome.history.append(None if x.node is None else "lost")
+        return Leaf("result", self._numbers[id(x)])
+
+    def _seen_through(self, x: Tensor) -> tuple[Tensor | None, Any]:
+        """A tensor, seen by others when the call is over, of which `x` is a view, and the steps from there."""
+        view = view_of(x) if x.node is None else None
+        if view is None:
+            return None, ()
+        seen = view.base.node is None and self._is_seen(view.base)
+        return (view.base, view.steps) if seen else (None, ())
+
+    def _is_seen(self, tensor: Tensor) -> bool:
+        return id(tensor) in self._returned or id(tensor) in self._arguments or id(tensor) in self._states
+
+
+def outcome_of(tracer: Tracer, result: Any, given: list[Any]) -> tuple[Outcome, Results]:
+    """The outcome of a finished trace that was called with these tensors and numbers."""
+    outcome = Outcome(len(given))
+    outcome.arithmetic = tracer.arithmetic
+    results = Results(tracer, outcome, given)
+    outcome.leaves, outcome.structure = results.leaves(result)
+    _gradients(tracer, given, outcome)
+    return outcome, results
+
+
+def finish(tracer: Tracer, outcome: Outcome) -> None:
+    """Add what can be told only when nothing more is traced."""
     _writes(tracer, outcome)
     _name_states(tracer)
     for watch in tracer.watches:
         if watch.settled:
             watch.settle()
-    outcome.watches = list({(id(w.subject), w.what): w for w in reversed(tracer.watches)}.values())[::-1]
+    outcome.guards += list({(id(w.subject), w.what): w for w in reversed(tracer.watches)}.values())[::-1]
     tracer.graph.outputs = outcome.outputs()
-    return outcome, structure, places
 
 
-def _gradients(tracer: Tracer, tensors: list[Tensor], outcome: Outcome) -> None:
-    numbers = {id(tensor): i for i, tensor in enumerate(tensors)}
+def _gradients(tracer: Tracer, given: list[Any], outcome: Outcome) -> None:
+    numbers = {id(x): i for i, x in enumerate(given)}
     for tensor, before, kind in tracer.gradients.values():
         final = tensor._grad
         place = numbers.get(id(tensor), tensor)
+        if final is not before and id(tensor) in tracer.outside:
+            raise TraceError(
+                f"backward() inside the step {tracer.graph.name!r} reaches a tensor whose history lies outside of it, "
+                "where it cannot go on: detach() the tensor, or call backward() outside"
+            )
         if final is None:
             if kind == "write" or before is not None:
                 outcome.gradients.append((place, None))
@@ -90,17 +180,25 @@ def _writes(tracer: Tracer, outcome: Outcome) -> None:
     for tensor, _, symbol in tracer.state:
         if tensor.array is not symbol:
             written[symbol] = tensor.array
-        outcome.state.append((tensor, tensor.node, symbol))
+        _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
+        outcome.state.append((tensor, node, symbol))
     arrays = {symbol: array for _, array, symbol in tracer.state}
     for symbol in written:
         for other, array in arrays.items():
             if other is not symbol and np.may_share_memory(arrays[symbol], array):
-                raise TraceError(
+                kind = (
+                    Overlap if isinstance(other.source, Argument) or isinstance(symbol.source, Argument) else TraceError
+                )
+                raise kind(
                     f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another "
-                    "tensor (a view of it, made before the step); a compiled step cannot do that yet: clone() one of "
-                    "them"
+                    "tensor (one that NumPy made of it, before the step); a compiled step cannot do that yet: clone() "
+                    "one of them"
                 )
     outcome.writes = list(written.items())
+
+
+class Overlap(TraceError):
+    """A step writes memory that an argument of this call shares."""
 
 
 def _name_states(tracer: Tracer) -> None:
@@ -119,3 +217,6 @@ def _name_states(tracer: Tracer) -> None:
     for tensor, _, symbol in tracer.state:
         if isinstance(symbol.source, State) and id(tensor) in names:
             symbol.source = symbol.source._replace(name=names[id(tensor)])
+
+
+__all__ = ["Effect", "Leaf", "Number", "Outcome", "Overlap", "Results", "finish", "outcome_of"]

@@ -1,13 +1,22 @@
-"""Graph to graph: the rules, neighbouring movements joined, equal equations shared, and what nobody needs left out."""
+"""Graph to graph: rules applied, constants computed, equal equations shared, and what nobody needs left out."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from adjoint.compiler.graph import Graph, Origin, Value
-from adjoint.compiler.match import RULES, Rule, match
+import numpy as np
+
+from adjoint.compiler.fold import folded, plain_inputs
+from adjoint.compiler.graph import Constant, Graph, Origin, Value
+from adjoint.compiler.match import RULES, Rule, replacement
 from adjoint.core.spec import Spec
+
+COMMUTATIVE = frozenset({
+    "add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
+SMALL = 64  # bytes up to which equal constants are looked for
+SHARED = 8  # places in the user's program that an equation remembers
 
 
 def rewrite(graph: Graph) -> Graph:
@@ -15,32 +24,56 @@ def rewrite(graph: Graph) -> Graph:
     return without_dead(_turned_products(without_dead(_simplified(graph))))
 
 
+def _simplified(graph: Graph) -> Graph:
+    """Each equation in turn made of what has become of its operands."""
+    rewriter = _Rewriter(graph)
+    renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
+    for v in graph.equations:
+        renamed[v] = rewriter.make(_of(v, renamed))
+    rewriter.out.outputs = [renamed[v] for v in graph.outputs]
+    return rewriter.out
+
+
+def _of(v: Value, renamed: dict[Value, Value]) -> Value:
+    """The equation with renamed operands."""
+    inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
+    return Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+
+
 def _turned_products(graph: Graph) -> Graph:
     """(A B)ᵀ, where nothing else reads A B, as Bᵀ Aᵀ: transposed operands are free, a transposed result is a copy."""
     users = graph.users()
     outputs = set(graph.outputs)
     rewriter = _Rewriter(graph)
-    renamed: dict[Value, Value] = {v: v for v in graph.inputs}
+    renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
-        product: Any = v.inputs[0] if v.op.name == "permute" and v.params["axes"] == (1, 0) else None
-        is_product = isinstance(product, Value) and product.op is not None and product.op.name == "mm"
-        if is_product and len(users[product]) == 1 and product not in outputs:
-            a, b = (renamed[i] for i in product.inputs)
-            turned = [
-                rewriter.make(v.op, (x,), {"axes": (1, 0)}, Spec(x.shape[::-1], x.dtype), v.origin) for x in (b, a)
-            ]
-            renamed[v] = rewriter.make(product.op, tuple(turned), {}, Spec(v.shape, v.dtype), product.origin)
-            continue
-        inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
-        renamed[v] = rewriter.make(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+        product = v.inputs[0] if _is_transposition(v) else None
+        if isinstance(product, Value) and _is_product(product) and len(users[product]) == 1 and product not in outputs:
+            a, b = (rewriter.transposed(renamed[i], v.origin) for i in product.inputs)
+            renamed[v] = rewriter.make(Value(product.op, (b, a), {}, Spec(v.shape, v.dtype), product.origin))
+        else:
+            renamed[v] = rewriter.make(_of(v, renamed))
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
+
+
+def _is_transposition(v: Value) -> bool:
+    """True if the last two dimensions, and only they, change places."""
+    return v.op.name == "permute" and len(v.shape) > 1 and v.params["axes"] == _transposing(len(v.shape))
+
+
+def _transposing(rank: int) -> tuple[int, ...]:
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _is_product(v: Value) -> bool:
+    return v.op is not None and v.op.name in ("mm", "bmm")
 
 
 @cache
 def _rules() -> dict[Any, list[Rule]]:
     """The rules by the op at the root of their pattern."""
-    from adjoint.compiler.rules import algebra  # noqa: F401  registers its rules
+    from adjoint.compiler.rules import algebra, casting, logic, movement  # noqa: F401  register their rules
 
     by_op: dict[Any, list[Rule]] = {}
     for rule in RULES:
@@ -53,87 +86,62 @@ class _Rewriter:
 
     def __init__(self, graph: Graph) -> None:
         self.out = Graph(graph.name)
-        self.out.inputs = graph.inputs
+        self.known: set[Value] = set()
         self.made: dict[Any, Value] = {}
 
-    def make(
-        self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: Origin | None
-    ) -> Value:
-        """An equation, simplified if a rule applies."""
-        value = Value(op, inputs, params, spec, origin)
-        simpler = self._joined(value) or self._ruled(value)
-        if simpler is not None:
-            return simpler
-        if op.effect:
-            self.out.equations.append(value)
-            return value
-        key = (op, tuple(_identity(i) for i in inputs), _frozen(params), value.dtype, value.shape)
-        if key not in self.made:
-            self.made[key] = value
-            self.out.equations.append(value)
-        return self.made[key]
+    def input(self, value: Value) -> Value:
+        """The input, or an equal constant that the graph has already."""
+        if isinstance(value.source, Constant) and value.nbytes <= SMALL:
+            known = self.made.setdefault(_content(value.source.array), value)
+            if known is not value:
+                return known
+        self.out.inputs.append(value)
+        self.known.add(value)
+        return value
 
-    def _ruled(self, value: Value) -> Value | None:
+    def make(self, value: Value) -> Value:
+        """What the graph has in place of this equation of its values: if need be, the equation itself."""
+        value.inputs = plain_inputs(value)
         for rule in _rules().get(value.op, ()):
-            bound: dict[Value, Any] = {}
-            if not match(rule.before, value, rule.holes, bound):
-                continue
-            if rule.after in bound:
-                found: Value = bound[rule.after]
-                if found.shape == value.shape and found.dtype == value.dtype:
-                    return found
-            elif all(b.dtype == value.dtype or b.dtype.kind == "b" for b in bound.values()):
-                return self._instance(rule.after, bound, value)
-        return None
+            simpler = replacement(rule, value)
+            if simpler is not None:
+                return self._adopted(simpler, value)
+        array = folded(value)
+        if array is not None:
+            return self.input(Value(None, (), {}, Spec(array.shape, array.dtype), value.origin, Constant(array)))
+        if value.op.effect:
+            return self._add(value)
+        key = _key(value)
+        known = self.made.get(key)
+        if known is None:
+            self.made[key] = self._add(value)
+            return value
+        known.origin = _shared(known.origin, value.origin)
+        return known
 
-    def _instance(self, template: Value, bound: dict[Value, Any], like: Value) -> Value:
-        inputs = tuple(
-            bound[i] if i in bound else self._instance(i, bound, like) if isinstance(i, Value) else i
-            for i in template.inputs
-        )
-        return self.make(template.op, inputs, template.params, Spec(like.shape, like.dtype), like.origin)
+    def transposed(self, x: Value, origin: Origin | None) -> Value:
+        """A value with its last two dimensions exchanged."""
+        from adjoint.ops.movement import permute
 
-    def _joined(self, value: Value) -> Value | None:
-        """A movement or cast that does nothing, or that follows one of its own kind."""
-        name = value.op.name
-        if name not in ("reshape", "expand", "permute", "cast"):
-            return None
-        source: Value = value.inputs[0]
-        folded = source.op is not None and source.op.family == "reduction"
-        if name == "reshape" and folded and source.params["keepdims"]:
-            return self._dropped(value, source)
-        same = source.shape == value.shape and source.dtype == value.dtype
-        if same and (name != "permute" or list(value.params["axes"]) == sorted(value.params["axes"])):
-            return source
-        if source.op is not value.op or name == "cast":
-            return None
-        params = dict(value.params)
-        if name == "permute":
-            first = source.params["axes"]
-            params = {"axes": tuple(first[a] for a in value.params["axes"])}
-        return self.make(value.op, source.inputs, params, Spec(value.shape, value.dtype), value.origin)
+        axes = _transposing(len(x.shape))
+        spec = Spec(tuple(x.shape[a] for a in axes), x.dtype)
+        return self.make(Value(permute.op, (x,), {"axes": axes}, spec, origin))  # type: ignore[attr-defined]
 
-    def _dropped(self, value: Value, source: Value) -> Value | None:
-        """A fold whose kept axes of size 1 are dropped at once does not keep them."""
-        params = {**source.params, "keepdims": False}
-        spec = source.op.spec(source.inputs[0], **params)
-        if spec.shape != value.shape:
-            return None
-        return self.make(source.op, source.inputs, params, spec, value.origin)
+    def _adopted(self, value: Value, like: Value) -> Value:
+        """What a rule made, as equations of the graph that come from where the replaced one did."""
+        if value in self.known:
+            return value
+        inputs = tuple(self._adopted(i, like) if isinstance(i, Value) else i for i in value.inputs)
+        return self.make(Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), like.origin))
 
-
-def _simplified(graph: Graph) -> Graph:
-    rewriter = _Rewriter(graph)
-    renamed: dict[Value, Value] = {v: v for v in graph.inputs}
-    for v in graph.equations:
-        inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
-        renamed[v] = rewriter.make(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
-    rewriter.out.outputs = [renamed[v] for v in graph.outputs]
-    return rewriter.out
+    def _add(self, value: Value) -> Value:
+        self.out.equations.append(value)
+        self.known.add(value)
+        return value
 
 
 def without_dead(graph: Graph) -> Graph:
-    """Only the equations that lead to an output, or that do something besides computing."""
+    """Only the equations that lead to an output or do something besides computing, and the constants they need."""
     needed = set(graph.outputs)
     kept = []
     for v in reversed(graph.equations):
@@ -141,18 +149,42 @@ def without_dead(graph: Graph) -> Graph:
             kept.append(v)
             needed.update(v.operands)
     out = Graph(graph.name)
-    out.inputs = graph.inputs
+    out.inputs = [v for v in graph.inputs if v in needed or not isinstance(v.source, Constant)]
     out.equations = kept[::-1]
     out.outputs = graph.outputs
     return out
+
+
+def _shared(origin: Origin | None, other: Origin | None) -> Origin | None:
+    """The origin of an equation that stands for two."""
+    if origin is None or other is None:
+        return origin or other
+    have = (origin._replace(also=()), *origin.also)
+    new = tuple(o for o in (other._replace(also=()), *other.also) if o not in have)
+    return origin._replace(also=(*origin.also, *new)[:SHARED]) if new else origin
+
+
+def _key(value: Value) -> Any:
+    """What equal equations have in common."""
+    inputs: Any = tuple(map(_identity, value.inputs))
+    if value.op.name in COMMUTATIVE:
+        inputs = frozenset(inputs)
+    return value.op, inputs, _frozen(value.params), value.dtype, value.shape
 
 
 def _identity(x: Any) -> Any:
     return x if isinstance(x, Value) else (type(x), repr(x))
 
 
+def _content(array: Any) -> Any:
+    return array.dtype, array.shape, np.ascontiguousarray(array).tobytes()
+
+
+COSMETIC = frozenset({"called"})  # parameters that name an equation, and change nothing
+
+
 def _frozen(params: dict[str, Any]) -> Any:
-    return tuple((k, _parameter(v)) for k, v in sorted(params.items()))
+    return tuple((k, _parameter(v)) for k, v in sorted(params.items()) if k not in COSMETIC)
 
 
 def _parameter(v: Any) -> Any:

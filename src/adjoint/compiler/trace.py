@@ -7,82 +7,63 @@ tensors are put back as they were, whether or not the trace succeeded.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.graph import Argument, Constant, Graph, Origin, Setting, State, TraceError, Value
-from adjoint.core.mode import Scope
-from adjoint.core.node import tick
+from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, TraceError, Value
+from adjoint.compiler.guard import Watch
+from adjoint.compiler.number import Arithmetic, Number, plain
+from adjoint.core.mode import Scope, unrecorded
+from adjoint.core.node import Leaf, tick
 from adjoint.core.op import explained, target_dtype
-from adjoint.core.site import user_site
+from adjoint.core.site import Site, user_site
 from adjoint.core.spec import Spec
+from adjoint.core.storage import InferenceStorage, share, storage_of, view_of
 from adjoint.core.tensor import Tensor, wrap
+from adjoint.ops.assignment import replay
 from adjoint.ops.selection import cast
 
+Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
 CAST = cast.op  # type: ignore[attr-defined]
-
-
-class Watch:
-    """A fact about Python state on which the trace relied."""
-
-    __slots__ = ("contents", "expected", "held", "probe", "settled", "subject", "what")
-
-    def __init__(
-        self,
-        subject: Any,
-        probe: Callable[[Any], Any],
-        what: str,
-        settled: bool = False,
-        contents: Callable[[Any], list[Any]] | None = None,
-    ) -> None:
-        self.subject = subject
-        self.probe = probe
-        self.what = what
-        self.settled = settled
-        self.contents = contents
-        self.settle()
-
-    def settle(self) -> None:
-        """Expect the fact as it is now."""
-        self.expected = self.probe(self.subject)
-        self.held = self.contents(self.subject) if self.contents is not None else None
-
-    def holds(self) -> bool:
-        """True while the fact is as it was; a version that moved is looked through."""
-        now = self.probe(self.subject)
-        if now == self.expected:
-            return True
-        if self.contents is None or not _same(self.contents(self.subject), self.held):
-            return False
-        self.expected = now
-        return True
-
-
-PLAIN = (bool, int, float, str, type(None))
-
-
-def _same(now: Any, before: Any) -> bool:
-    """True if both lists hold the same objects; numbers and strings by value."""
-    return len(now) == len(before) and all(
-        a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b) for a, b in zip(now, before, strict=True)
-    )
+LITERAL = ("unary", "binary", "elementwise")  # families whose equations may have numbers among their inputs
 
 
 class Tracer:
-    """Takes the place of NumPy for one thread while a step is traced."""
+    """Takes the place of NumPy for one thread while a step is traced.
 
-    def __init__(self, name: str) -> None:
+    `locate(tensor)` tells how to find a captured tensor in the next call, if another may lie there then;
+    `is_set(holder, key)`, whether the step has set an item of a dictionary.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        locate: Callable[[Tensor], Location | None] = lambda tensor: None,
+        is_set: Callable[[Any, Any], bool] = lambda holder, key: False,
+    ) -> None:
         self.graph = Graph(name)
+        self.arithmetic = Arithmetic()
         self.watches: list[Watch] = []
         self.state: list[tuple[Tensor, Any, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
-        self._symbols: dict[int, tuple[Any, Value]] = {}  # by the array's identity, the array kept alive
-        self._settings: dict[tuple[int, Any], Tensor] = {}
+        self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
+        self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
+        self.on_filled: Callable[[Any], None] = lambda container: None
+        self.deferred: list[tuple[Callable[[Any], Any], Any, Site]] = []  # calls for the end of each call
+        self._locate = locate
+        self._is_set = is_set
+        self._met: list[tuple[Tensor, Any]] = []  # every tensor that holds a symbol now, its array before
+        self._memories: list[tuple[Tensor, Any]] = []
+        self._symbols: dict[int, tuple[Any, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
+        self._settings: dict[tuple[int, Any], Any] = {}
+        self._numbers: dict[str, Value] = {}
         self._locations: dict[int, tuple[Tensor, Any]] = {}
         self._modules: list[str] = []
+        self._checkpoints = self._checkpoint = self._depth = 0
         self._ticks: list[int] = []
         self._origins: list[Origin] = []
         self._following: Origin | None = None
@@ -93,14 +74,25 @@ class Tracer:
             return function(*args, **kwargs)
 
     def bind_argument(self, tensor: Tensor, index: int, name: str) -> None:
-        """Make the tensor stand for the n-th argument; one given twice stands for the first."""
+        """Make the tensor stand for the n-th argument; one given twice stands for the first.
+
+        While the step is traced its memory is its own: the next call brings one with other relations.
+        """
         if type(tensor.array) is ndarray:
+            known = self._symbols.get(id(tensor.array))
             self._take(tensor, Argument(index, name))
+            if not isinstance(tensor.memory, InferenceStorage):
+                self._memories.append((tensor, tensor.memory))
+                tensor.memory = None
+                if known is not None:
+                    share(known[2], tensor)
 
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple(self._operand(op, x) for x in inputs)
-        target = target_dtype(op, operands)
+        target = target_dtype(op, tuple(x.value if type(x) is Number else x for x in operands))
+        if any(type(x) is Number for x in operands):
+            operands = self._computed(op, operands, target)
         if target is not None:
             operands = tuple(self._converted(x, target) for x in operands)
         specs = [
@@ -108,6 +100,7 @@ class Tracer:
             for x, given in zip(operands, inputs, strict=True)
             if x is not None
         ]
+        params = {key: plain(value) for key, value in params.items()}
         try:
             spec = op.spec(*specs, **params)
         except (ValueError, TypeError, IndexError) as error:
@@ -118,9 +111,30 @@ class Tracer:
         if isinstance(x, Tensor):
             return self.adopt(x)
         if isinstance(x, ndarray):
-            literal = x.ndim == 0 and op.family in ("unary", "binary", "elementwise")
-            return x.item() if literal else self.graph.constant(x)
+            return x.item() if x.ndim == 0 and op.family in LITERAL else self.graph.constant(x)
         return x.item() if isinstance(x, np.generic) else x
+
+    def _computed(self, op: Any, operands: tuple[Any, ...], target: Any) -> tuple[Any, ...]:
+        """Operands in which numbers that may change have become inputs, of the type that a literal would take."""
+        if op.family not in LITERAL:
+            return tuple(map(plain, operands))
+        others = [x.dtype for x in operands if isinstance(x, Value) and x.dtype.kind != "b"]
+        return tuple(
+            self._converted(self.number(x), target or (others[0] if others else np.dtype(type(x.value))))
+            if type(x) is Number
+            else x
+            for x in operands
+        )
+
+    def number(self, number: Number) -> Value:
+        """The input that brings a number which is computed anew in each call, float64 or int64."""
+        symbol = self._numbers.get(number.name)
+        if symbol is None:
+            source = Computed(number.name)
+            symbol = self._numbers[number.name] = self.graph.input(
+                Spec((), np.dtype(np.float64 if type(number.value) is float else np.int64)), source
+            )
+        return symbol
 
     def _converted(self, x: Any, target: np.dtype[Any]) -> Any:
         if isinstance(x, Value) and x.dtype != target:
@@ -134,18 +148,52 @@ class Tracer:
     def adopt(self, tensor: Tensor) -> Value:
         """The tensor's symbol; on first sight its memory becomes state of the step."""
         if type(tensor.array) is ndarray:
-            _, location = self._locations.get(id(tensor), (tensor, None))
-            self._take(tensor, State(location or (lambda: tensor), ""))
+            view = view_of(tensor)
+            if view is not None and self._is_state(view.base):
+                self._cut_off(tensor)
+                self._met.append((tensor, tensor.array))
+                with unrecorded():
+                    seen = replay(wrap(self.adopt(view.base)), view.steps).array
+                tensor.array = seen
+            else:
+                _, location = self._locations.get(id(tensor), (tensor, None))
+                locate, expression = location or self._locate(tensor) or (lambda: tensor, None)
+                self._take(tensor, State(locate, "", expression))
         symbol: Value = tensor.array
         return symbol
+
+    def met(self) -> list[Tensor]:
+        """The tensors from before the step that it used."""
+        return [tensor for tensor, _ in self._met]
+
+    def _is_state(self, base: Tensor) -> bool:
+        """True unless the tensor is an argument, of which each call brings another."""
+        known = self._symbols.get(id(base.array)) if type(base.array) is ndarray else None
+        symbol = base.array if known is None else known[1]
+        if not isinstance(symbol, Value):
+            return True
+        return not any(isinstance(s.source, Argument) for t, _, s in self.state if t is base or s is symbol)
 
     def _take(self, tensor: Tensor, source: Any) -> None:
         array = tensor.array
         known = self._symbols.get(id(array))
-        symbol = known[1] if known is not None else self.graph.input(array, source)
-        self._symbols[id(array)] = (array, symbol)
+        if known is None:
+            symbol = current = self.graph.input(array, source)
+            self._symbols[id(array)] = (array, symbol, tensor)
+        else:
+            _, symbol, owner = known
+            current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
+        self._cut_off(tensor)
         self.state.append((tensor, array, symbol))
-        tensor.array = symbol
+        self._met.append((tensor, array))
+        tensor.array = current
+
+    def _cut_off(self, tensor: Tensor) -> None:
+        """A history from before the step stays outside: within, the tensor is a leaf."""
+        node = tensor.node
+        if node is not None and type(node) is not Leaf:
+            self.outside[id(tensor)] = (tensor, node)
+            tensor.node = Leaf(tensor)
 
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an op's node keeps of its inputs: the symbols of tensors."""
@@ -162,11 +210,20 @@ class Tracer:
     def read_setting(self, holder: Any, key: Any) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
         path = key if isinstance(key, tuple) else (key,)
+        if self.deferred:
+            raise TraceError(
+                f"the compiled step reads {key!r} of an optimizer or the like at {user_site()}, after a call which may "
+                f"change it at {self.deferred[0][2]}, and which comes at the very end: make that the last of the step"
+            )
+        setting = Setting(holder, path, ".".join(map(str, path)))
+        value = setting.read()
+        if len(path) == 1 and self._is_set(holder, key) and type(value) in (int, float):
+            return wrap(self.graph.constant(np.float64(value)))
         known = self._settings.get((id(holder), path))
         if known is not None:
             return known
-        setting = Setting(holder, path, ".".join(map(str, path)))
-        value = setting.read()
+        if type(value) is Number:
+            return wrap(self._converted(self.number(value), np.dtype(np.float64)))
         if isinstance(value, (Tensor, bool)) or not isinstance(value, (int, float)):
             return value
         tensor = wrap(self.graph.input(np.empty((), np.float64), setting))
@@ -175,7 +232,7 @@ class Tracer:
 
     def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, settled: bool, contents: Any) -> None:
         """Retrace when `probe(subject)` changes from what it is now, or, if `settled`, at the end of the trace."""
-        self.watches.append(Watch(subject, probe, what, settled, contents))
+        self.watches.append(Watch(subject, probe, what, user_site(), settled, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:
         """`.grad` of a tensor is about to be read ("read") or replaced ("write")."""
@@ -184,7 +241,7 @@ class Tracer:
         before = tensor._grad
         self.gradients[id(tensor)] = (tensor, before, kind)
         if kind == "read" and before is not None and type(before.array) is ndarray:
-            self._locations[id(before)] = (before, lambda: tensor._grad)
+            self._locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
 
     def refuse_write(self, called: str) -> None:
         """Raise TraceError: an in-place op reached memory that other, differently shaped tensors see."""
@@ -192,6 +249,21 @@ class Tracer:
             f"{called} writes to memory that a view shares, at {user_site()}; a compiled step cannot do that yet: "
             "clone() the tensor first"
         )
+
+    def refuse_call(self, called: str) -> None:
+        """Raise TraceError: what changes Python or a generator would do so in the first call only."""
+        raise TraceError(
+            f"{called} inside a compiled step would run only while the step is traced: call it outside (at "
+            f"{user_site()})"
+        )
+
+    def defer(self, function: Callable[[Any], Any], argument: Any) -> None:
+        """Have `function(argument)` called when all else in a call is done."""
+        self.deferred.append((function, argument, user_site()))
+
+    def filled(self, container: Any) -> None:
+        """A hook is about to put something into a container."""
+        self.on_filled(container)
 
     def enter_module(self, name: str) -> None:
         """Ops belong to this module until `leave_module`."""
@@ -201,6 +273,20 @@ class Tracer:
         """Back to the module around."""
         self._modules.pop()
 
+    @contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """What is computed in this block, backward computes again instead of keeping it."""
+        self._depth += 1
+        if self._depth == 1:
+            self._checkpoints += 1
+            self._checkpoint = self._checkpoints
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._checkpoint = 0
+
     def follow(self, node: Any) -> None:
         """Equations belong to the gradient of this node until told otherwise; None ends it."""
         if node is None or not self._ticks:
@@ -208,22 +294,29 @@ class Tracer:
             return
         at = bisect_left(self._ticks, getattr(node, "order", 0)) - 1
         forward = self._origins[max(at, 0)]
-        self._following = forward._replace(backward=True)
+        self._following = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
 
     def _origin(self) -> Origin:
         if self._following is not None:
             return self._following
-        origin = Origin(user_site(), ".".join(self._modules), False)
+        origin = Origin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)
         self._ticks.append(tick())
         self._origins.append(origin)
         return origin
 
-    def restore(self) -> None:
-        """Give every tensor its own array and gradient back."""
-        for tensor, array, _ in self.state:
+    def restore(self, failed: bool = False) -> None:
+        """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""
+        for tensor, array in self._met:
             tensor.array = array
+        for tensor, memory in self._memories:
+            tensor.memory = memory
+        for tensor, node in self.outside.values():
+            tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
+        if failed:
+            for take_back in reversed(self.undo):
+                take_back()
 
 
 def _stand_in(x: Any) -> Any:
@@ -231,4 +324,4 @@ def _stand_in(x: Any) -> Any:
     return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Value) else x
 
 
-__all__ = ["Constant", "TraceError", "Tracer", "Watch"]
+__all__ = ["Constant", "TraceError", "Tracer"]

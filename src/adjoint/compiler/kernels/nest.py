@@ -8,24 +8,23 @@ Long sums go through blocks of float32 partial sums into float64, so that their 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from adjoint.compiler.evaluate import operand_dtype
 from adjoint.compiler.fuse import Fusion, Group
 from adjoint.compiler.graph import Value
+from adjoint.compiler.kernels import fold
 from adjoint.compiler.kernels.space import Access, Space
 from adjoint.compiler.layout import is_made
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.target import Target
-from adjoint.compiler.llvm.types import F64, I64, Reg, Type, from_dtype
+from adjoint.compiler.llvm.types import F64, I64, Reg, from_dtype
 
 BLOCK = 32  # additions after which a float32 sum is emptied into float64
 NAME = "KERNEL"
-ACROSS = {
-    "add": "hsum", "mul": "hprod", "maximum": "hmax", "minimum": "hmin", "logical_or": "hor", "logical_and": "hand",
-}  # fmt: skip
+
+Sums = tuple[Reg, ...]
+Known = dict[Any, tuple[str, str]]
 
 
 class Kernel:
@@ -43,23 +42,45 @@ class Kernel:
         return f"<{self.name}: {' '.join(v.op.name for v in self.group.equations)}>"
 
 
-def lower(group: Group, fusion: Fusion, target: Target) -> Kernel:
-    """The kernel of a group; equal kernels get equal names, whatever they are used for."""
-    nest = _Nest(group, fusion, target)
-    text = nest.write()
-    name = "adjoint_" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    return Kernel(name, text.replace(NAME, name), nest.arguments, group)
+def lower_all(fusion: Fusion, target: Target) -> dict[Group, Kernel]:
+    """The kernels of all groups that are no calls."""
+    known: Known = {}
+    return {group: lower(group, fusion, target, known) for group in fusion.order if not group.call}
+
+
+def lower(group: Group, fusion: Fusion, target: Target, known: Known | None = None) -> Kernel:
+    """The kernel of a group; equal kernels get equal names, whatever they are used for.
+
+    `known`: names and texts for this target, by structure, to be used again and added to.
+    """
+    known = {} if known is None else known
+    space = Space(group, fusion)
+    structure = space.structure()
+    if structure not in known:
+        text = _Nest(space, target).write()
+        name = "adjoint_" + hashlib.sha256(text.encode()).hexdigest()[:20]
+        known[structure] = name, text.replace(NAME, name)
+    return Kernel(*known[structure], space.bases, group)
+
+
+class Point(NamedTuple):
+    """Where in the nest code is being written: inside the first `depth` loops, at these places of all accesses, with
+    these values in registers; under a `mask`, only for so many lanes.
+    """
+
+    depth: int
+    places: dict[Access, Reg]
+    registers: dict[Value, Reg]
+    mask: int | None
 
 
 class _Nest:
-    def __init__(self, group: Group, fusion: Fusion, target: Target) -> None:
-        self.group = group
-        self.fusion = fusion
-        self.space = Space(group, fusion)
+    def __init__(self, space: Space, target: Target) -> None:
+        self.group = space.group
+        self.space = space
         self.lanes = self._lanes(target)
         self.b = Builder()
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
-        self.arguments = list(dict.fromkeys(a.base for a in self.accesses if not is_made(a.base)))
         self.level = self._levels()
         self.cut, self.block = self._blocks()
 
@@ -89,21 +110,17 @@ class _Nest:
             levels[operand] = max((i + 1 for i, s in enumerate(access.strides) if s), default=0)
         stored = set(self.group.stored)
         for value in self.group.equations:
-            inside = [levels[self._register(o)] for o in value.operands]
+            inside = [levels[self.space.register(o)] for o in value.operands]
             # what is stored is stored once for each element, and so computed there
             levels[value] = len(self.space.loops) if value in stored else max(inside, default=0)
         return levels
-
-    def _register(self, operand: Value) -> Value:
-        """The name under which the operand's register is kept: itself if loaded, else the equation that made it."""
-        return operand if operand in self.space.reads else self.fusion.views[operand].base
 
     def write(self) -> str:
         """The kernel's module."""
         b = self.b
         with b.kernel(NAME) as (args, _, _):
-            pointers = {base: b.argument(args, i) for i, base in enumerate(self.arguments)}
-            self._enter(0, {a: self._origin(a, pointers) for a in self.accesses}, {}, (), None)
+            pointers = {base: b.argument(args, i) for i, base in enumerate(self.space.bases)}
+            self._enter(Point(0, {a: self._origin(a, pointers) for a in self.accesses}, {}, None), ())
         return b.text()
 
     def _origin(self, access: Access, pointers: dict[Value, Reg]) -> Reg:
@@ -113,36 +130,19 @@ class _Nest:
             return self.b.constant(access.offset, I64)
         return self.b.gep(pointer, access.offset, from_dtype(access.base.dtype)) if access.offset else pointer
 
-    def _enter(
-        self,
-        depth: int,
-        places: dict[Access, Reg],
-        registers: dict[Value, Reg],
-        sums: tuple[Reg, ...],
-        mask: int | None,
-    ) -> tuple[Reg, ...]:
-        """Everything inside the first `depth` loops; returns the accumulators as they leave."""
-        registers = dict(registers)
-        self._compute(depth, places, registers, mask)
-        if depth == self.space.first_reduced and self.group.reductions:
-            finished = self._fold(depth, places, registers, mask)
-            self._store_folds(finished, places, mask)
+    def _enter(self, at: Point, sums: Sums) -> Sums:
+        """Everything inside this point; returns the accumulators as they leave."""
+        at = self._computed(at)
+        if at.depth == self.space.first_reduced and self.group.reductions:
+            self._store_folds(at, self._fold(at))
             return ()
-        if depth == len(self.space.loops):
-            return self._innermost(places, registers, sums, mask)
-        return self._loop(depth, places, registers, sums, mask, None)
+        if at.depth == len(self.space.loops):
+            return self._innermost(at, sums)
+        return self._loop(at, sums, None)
 
-    def _loop(
-        self,
-        depth: int,
-        places: dict[Access, Reg],
-        registers: dict[Value, Reg],
-        sums: tuple[Reg, ...],
-        mask: int | None,
-        block: Reg | None,
-    ) -> tuple[Reg, ...]:
+    def _loop(self, at: Point, sums: Sums, block: Reg | None) -> Sums:
         """One loop around what lies inside; only a reducing one carries accumulators. `block`: one block, from here."""
-        b, loop = self.b, self.space.loops[depth]
+        b, loop = self.b, self.space.loops[at.depth]
         step = self.lanes if loop.vector else 1
         whole = loop.size - loop.size % step
         low: Reg | int = 0
@@ -151,93 +151,52 @@ class _Nest:
             low, high = block, b.minimum(b.add(block, self.block * step), whole)
         if whole:
             with b.loop(low, high, step, carried=sums if loop.reduced else ()) as turn:
-                inner = turn.carried if loop.reduced else sums
-                left = self._enter(depth + 1, self._moved(places, depth, turn.index), registers, inner, mask)
+                left = self._enter(self._moved(at, turn.index), turn.carried if loop.reduced else sums)
                 if loop.reduced:
                     turn.yields(*left)
             if loop.reduced:
                 sums = turn.results
         if whole < loop.size and block is None:
-            rest = self._enter(depth + 1, self._moved(places, depth, whole), registers, sums, loop.size - whole)
+            rest = self._enter(self._remainder(at, whole, loop.size), sums)
             sums = rest if loop.reduced else sums
         return sums
 
-    def _fold(
-        self, depth: int, places: dict[Access, Reg], registers: dict[Value, Reg], mask: int | None
-    ) -> tuple[Reg, ...]:
+    def _fold(self, at: Point) -> Sums:
         """The reducing loops: accumulators start at their identities; long sums are gathered in float64."""
-        start = tuple(self._identity(v) for v in self.group.reductions)
-        if depth == len(self.space.loops):  # over no dimension, or of size 1
-            return self._innermost(places, registers, start, mask)
+        start = tuple(fold.identity(self.b, v, self.lanes) for v in self.group.reductions)
+        if at.depth == len(self.space.loops):  # over no dimension, or of size 1
+            return self._innermost(at, start)
         if self.cut is None:
-            return self._loop(depth, places, registers, start, mask, None)
-        wide = tuple(self._widened(v, s) for v, s in zip(self.group.reductions, start, strict=True))
-        return self._gather(depth, places, registers, start, wide, mask)
+            return self._loop(at, start, None)
+        wide = (fold.widened(self.b, v, s) for v, s in zip(self.group.reductions, start, strict=True))
+        return self._gather(at, start, tuple(wide))
 
-    def _gather(
-        self,
-        depth: int,
-        places: dict[Access, Reg],
-        registers: dict[Value, Reg],
-        start: tuple[Reg, ...],
-        totals: tuple[Reg, ...],
-        mask: int | None,
-    ) -> tuple[Reg, ...]:
+    def _gather(self, at: Point, start: Sums, totals: Sums) -> Sums:
         """The reducing loops down to the one cut into blocks, each of which is summed from `start` into `totals`."""
-        b, loop = self.b, self.space.loops[depth]
-        if depth != self.cut:
+        b, loop = self.b, self.space.loops[at.depth]
+        if at.depth != self.cut:
             with b.loop(0, loop.size, carried=totals) as turn:
-                moved, inner = self._moved(places, depth, turn.index), dict(registers)
-                self._compute(depth + 1, moved, inner, mask)
-                turn.yields(*self._gather(depth + 1, moved, inner, start, turn.carried, mask))
+                turn.yields(*self._gather(self._computed(self._moved(at, turn.index)), start, turn.carried))
             return turn.results
         step = self.lanes if loop.vector else 1
         whole = loop.size - loop.size % step
         with b.loop(0, whole, self.block * step, carried=totals) as blocks:
-            sums = self._loop(depth, places, registers, start, mask, blocks.index)
-            blocks.yields(*self._emptied(blocks.carried, sums))
+            blocks.yields(*self._emptied(blocks.carried, self._loop(at, start, blocks.index)))
         totals = blocks.results
         if whole < loop.size:
-            rest = self._enter(depth + 1, self._moved(places, depth, whole), registers, start, loop.size - whole)
-            totals = self._emptied(totals, rest)
+            totals = self._emptied(totals, self._enter(self._remainder(at, whole, loop.size), start))
         return totals
 
-    def _widened(self, value: Value, start: Reg) -> Reg:
-        return self.b.cast(start, F64) if self._sums_wide(value) else start
+    def _emptied(self, totals: Sums, parts: Sums) -> Sums:
+        reductions = self.group.reductions
+        return tuple(fold.emptied(self.b, v, t, p) for v, t, p in zip(reductions, totals, parts, strict=True))
 
-    def _emptied(self, totals: tuple[Reg, ...], sums: tuple[Reg, ...]) -> tuple[Reg, ...]:
-        return tuple(
-            self._combine(v, total, self.b.cast(part, F64) if self._sums_wide(v) else part)
-            for v, total, part in zip(self.group.reductions, totals, sums, strict=True)
-        )
-
-    def _sums_wide(self, value: Value) -> bool:
-        return value.op.combine == "add" and value.dtype == np.float32
-
-    def _identity(self, value: Value) -> Reg:
-        """The start of a fold, in every lane."""
-        kind = self._accumulator(value)
-        start: Any = value.op.identity
-        if kind.is_integer and isinstance(start, float):
-            info = np.iinfo(value.dtype)
-            start = info.min if start < 0 else info.max
-        elif kind.is_bool and isinstance(start, float):
-            start = start > 0
-        return self.b.constant(start, kind)
-
-    def _accumulator(self, value: Value) -> Type:
-        return from_dtype(value.dtype).of(self.lanes)
-
-    def _combine(self, value: Value, x: Any, y: Any) -> Reg:
-        combined: Reg = getattr(self.b, value.op.combine)(x, y)
-        return combined
-
-    def _moved(self, places: dict[Access, Reg], depth: int, index: Reg | int) -> dict[Access, Reg]:
+    def _moved(self, at: Point, index: Reg | int) -> Point:
         """Every access one loop further in, at this index."""
         b = self.b
-        moved = dict(places)
-        for access, place in places.items():
-            stride = access.strides[depth]
+        moved = dict(at.places)
+        for access, place in at.places.items():
+            stride = access.strides[at.depth]
             if not stride or index == 0:
                 continue
             by = index * stride if isinstance(index, int) else (index if stride == 1 else b.mul(index, stride))
@@ -245,16 +204,22 @@ class _Nest:
                 moved[access] = b.gep(place, by, from_dtype(access.base.dtype))
             else:
                 moved[access] = b.add(place, by)
-        return moved
+        return at._replace(depth=at.depth + 1, places=moved)
 
-    def _compute(self, depth: int, places: dict[Access, Reg], registers: dict[Value, Reg], mask: int | None) -> None:
-        """Load and compute what belongs exactly at this depth."""
+    def _remainder(self, at: Point, whole: int, size: int) -> Point:
+        """The elements of a loop that fill no register, as one step under a mask."""
+        return self._moved(at, whole)._replace(mask=size - whole)
+
+    def _computed(self, at: Point) -> Point:
+        """The point with what belongs exactly at its depth loaded and computed."""
+        at = at._replace(registers=dict(at.registers))
         for operand, access in self.space.reads.items():
-            if self.level[operand] == depth:
-                registers[operand] = self._load(access, places[access], mask)
+            if self.level[operand] == at.depth:
+                at.registers[operand] = self._load(access, at.places[access], at.mask)
         for value in self.group.equations:
-            if self.level[value] == depth and not value.op.combine:
-                registers[value] = self._apply(value, registers)
+            if self.level[value] == at.depth and not value.op.combine:
+                at.registers[value] = self._apply(value, at.registers)
+        return at
 
     def _load(self, access: Access, place: Reg, mask: int | None) -> Reg:
         b, kind = self.b, from_dtype(access.base.dtype)
@@ -271,7 +236,7 @@ class _Nest:
         """An element of a fill or a range, from its index."""
         b, kind = self.b, from_dtype(value.dtype)
         if value.op.family == "full":
-            return b.constant(value.params["value"], kind)
+            return b.constant(value.dtype.type(value.params["value"]).item(), kind)
         if stride and self.lanes > 1:
             index = b.add(b.mul(b.iota(self.lanes), stride), index)
         first, step = value.params["start"], value.params["step"]
@@ -283,7 +248,7 @@ class _Nest:
         """One elementwise equation on registers."""
         b = self.b
         operands = [
-            registers[self._register(x)] if isinstance(x, Value) else b.constant(x, from_dtype(operand_dtype(value, i)))
+            registers[self.space.register(x)] if isinstance(x, Value) else b.constant(x, from_dtype(operand_dtype(value, i)))
             for i, x in enumerate(value.inputs)
         ]
         lanes = max((o.type.lanes for o in operands), default=1)
@@ -291,38 +256,25 @@ class _Nest:
         scalar = value.op.scalar
         if scalar == "cast":
             return b.cast(operands[0], from_dtype(value.dtype))
+        if scalar == "pow" and not isinstance(value.inputs[1], Value):
+            return b.pow(operands[0], value.inputs[1])  # x^½ of a number ½ is √x, of an element that holds ½ it is not
         made: Reg = scalar(b, *operands) if callable(scalar) else getattr(b, scalar)(*operands)
         return made
 
-    def _innermost(
-        self, places: dict[Access, Reg], registers: dict[Value, Reg], sums: tuple[Reg, ...], mask: int | None
-    ) -> tuple[Reg, ...]:
+    def _innermost(self, at: Point, sums: Sums) -> Sums:
         b = self.b
         for value, access in self.space.writes.items():
             if not value.op.combine:
-                self.b.store(b.broadcast(registers[value], self.lanes), places[access], mask)
+                b.store(b.broadcast(at.registers[value], self.lanes), at.places[access], at.mask)
         folded = []
-        for value, sum_ in zip(self.group.reductions, sums, strict=True):
-            source = b.broadcast(registers[self._register(value.operands[0])], self.lanes)
-            if value.op.combine.startswith("logical"):
-                source = b.ne(source, 0)
-            combined = self._combine(value, sum_, source)
-            if mask is not None and self.lanes > 1:
-                combined = b.select(b.lane_mask(mask, self.lanes), combined, sum_)
-            folded.append(combined)
+        for value, total in zip(self.group.reductions, sums, strict=True):
+            source = b.broadcast(at.registers[self.space.register(value.operands[0])], self.lanes)
+            folded.append(fold.take(b, value, total, source, at.mask))
         return tuple(folded)
 
-    def _store_folds(self, finished: tuple[Reg, ...], places: dict[Access, Reg], mask: int | None) -> None:
+    def _store_folds(self, at: Point, totals: Sums) -> None:
         """Write each fold: lane by lane if the lanes are kept elements, else folded across them first."""
-        b = self.b
         across = self.space.loops[self.space.vector_at].reduced
-        for value, total in zip(self.group.reductions, finished, strict=True):
-            access = self.space.writes[value]
-            if across:
-                total = self._across(value, total)
-            total = b.cast(total, from_dtype(value.dtype)) if total.type.is_float else total
-            self.b.store(total, places[access], None if across else mask)
-
-    def _across(self, value: Value, total: Reg) -> Reg:
-        folded: Reg = getattr(self.b, ACROSS[value.op.combine])(total) if total.type.lanes > 1 else total
-        return folded
+        for value, total in zip(self.group.reductions, totals, strict=True):
+            place = at.places[self.space.writes[value]]
+            self.b.store(fold.finished(self.b, value, total, across), place, None if across else at.mask)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from adjoint.compiler.fuse import Fusion, Group, align
 from adjoint.compiler.graph import Value
+from adjoint.compiler.layout import is_made
 from adjoint.compiler.view import View, row_major
 
 Shape = tuple[int, ...]
@@ -36,6 +38,7 @@ class Space:
 
     def __init__(self, group: Group, fusion: Fusion) -> None:
         assert group.shape is not None
+        self.group, self.fusion = group, fusion
         self.shape = group.shape
         self.axes = group.axes or ()
         self.reads: dict[Value, Access] = {}  # by the operand as the equation names it
@@ -82,12 +85,46 @@ class Space:
         self.reads = {v: a._replace(strides=next(strides)) for v, a in self.reads.items()}
         self.writes = {v: a._replace(strides=next(strides)) for v, a in self.writes.items()}
 
-    @property
+    @cached_property
     def vector_at(self) -> int:
         """The position of the loop that is spread over lanes."""
         return next(i for i, loop in enumerate(self.loops) if loop.vector)
 
-    @property
+    @cached_property
     def first_reduced(self) -> int:
         """The position of the outermost reducing loop; the number of loops if none reduces."""
         return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))
+
+    @property
+    def bases(self) -> list[Value]:
+        """The values in memory that are read or written."""
+        accesses = (*self.reads.values(), *self.writes.values())
+        return list(dict.fromkeys(a.base for a in accesses if not is_made(a.base)))
+
+    def register(self, operand: Value) -> Value:
+        """The name under which the operand's register is kept: itself if loaded, else the equation that made it."""
+        return operand if operand in self.reads else self.fusion.views[operand].base
+
+    def structure(self) -> Any:
+        """All that a kernel's text is made from, with numbers for values: groups of one structure have one text."""
+        places = {base: i for i, base in enumerate(self.bases)}
+        registers = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
+
+        def place(access: Access) -> Any:
+            base = access.base
+            return base.dtype, access.offset, access.strides, places[base] if base in places else _told(base)
+
+        def source(x: Any) -> Any:
+            return registers[self.register(x)] if isinstance(x, Value) else (type(x), repr(x))
+
+        return (
+            tuple(self.loops),
+            tuple(map(place, self.reads.values())),
+            tuple((v.op, v.dtype, *map(source, v.inputs)) for v in self.group.equations),
+            tuple((registers[v], place(access)) for v, access in self.writes.items()),
+        )
+
+
+def _told(made: Value) -> Any:
+    """What tells a value made from the index from others."""
+    return made.op, made.shape, tuple((key, type(x), repr(x)) for key, x in sorted(made.params.items()))

@@ -9,6 +9,10 @@ import llvmlite.binding as llvm
 
 from adjoint.compiler.llvm.types import Type
 
+# Not position-independent: the engine resolves every object's constants against one object's offset table, so that of
+# several objects linked together some would read others' numbers.
+OPTIONS = {"opt": 2, "reloc": "static", "codemodel": "jitdefault"}
+
 
 class Target:
     """One machine: a triple, a CPU whose timings schedule the code, and the features which decide what it may use."""
@@ -42,7 +46,7 @@ class Target:
     def fingerprint(self) -> str:
         """All that shapes machine code besides the IR."""
         version = ".".join(map(str, llvm.llvm_version_info))
-        return f"{self.triple};{self.cpu};{self.features};llvm {version};llvmlite {llvmlite.__version__}"
+        return f"{self.triple};{self.cpu};{self.features};{OPTIONS};llvm {version};llvmlite {llvmlite.__version__}"
 
     def emit_object(self, text: str) -> bytes:
         """A module's machine code as a relocatable object file; ValueError for text that is no LLVM assembly."""
@@ -68,10 +72,8 @@ class Target:
 
     def _new_machine(self, jit: bool) -> llvm.TargetMachine:
         # No passes run over the IR: it is written in explicit vectors, and they cost more time than they save.
-        # Not position-independent: the engine resolves every object's constants against one object's offset table,
-        # so that of several objects linked together some would read others' numbers.
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=2, reloc="static", codemodel="jitdefault", jit=jit
+            cpu=self.cpu, features=self.features, jit=jit, **OPTIONS
         )
 
 

@@ -1,1 +1,1 @@
-"""Rewrite rules: each a Python function that returns two expressions, before and after, of equal value."""
+"""Rewrite rules: each a Python function that yields an expression, and then another of equal value, to the last bit."""

@@ -1,0 +1,61 @@
+"""Changes of type that can be left out, or made earlier, without changing a bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.match import rule
+from adjoint.ops.arithmetic import add, div, mul, sqrt, sub
+from adjoint.ops.selection import cast
+
+
+@rule
+def cast_to_its_own_type(x: Any, *, dtype: Any) -> Iterator[Any]:
+    yield cast(x, dtype=dtype)
+    yield x  # where that has the type
+
+
+@rule
+def cast_through_wider(x: Any, *, wide: Any, dtype: Any) -> Iterator[Any]:
+    yield cast(cast(x, dtype=wide), dtype=dtype)
+    if holds(wide, x.array.dtype) and not _overflows(x.array.dtype, wide, dtype):
+        yield cast(x, dtype=dtype)
+
+
+def holds(wide: Any, narrow: Any) -> bool:
+    """True if every value of the type `narrow` is one of `wide`."""
+    if "c" in (wide.kind, narrow.kind):
+        return bool(wide == narrow)
+    if narrow.kind in "iu" and wide.kind == "f":
+        return bool(np.finfo(wide).nmant + 1 >= np.iinfo(narrow).bits - (narrow.kind == "i"))
+    return bool(np.can_cast(narrow, wide, "safe"))
+
+
+def _overflows(source: Any, wide: Any, dtype: Any) -> bool:
+    """True where a float may be too large for an integer type: what that gives depends on the way."""
+    return dtype.kind in "iu" and "f" in (source.kind, wide.kind) and not holds(dtype, source)
+
+
+@rule(op=[add, sub, mul, div])
+def computed_wider_than_wanted(x: Any, y: Any, *, op: Any, wide: Any, dtype: Any) -> Iterator[Any]:
+    yield cast(op(cast(x, dtype=wide), cast(y, dtype=wide)), dtype=dtype)
+    if x.array.dtype == y.array.dtype == dtype and _rounds_once(wide, dtype):
+        yield op(x, y)
+
+
+@rule
+def root_computed_wider_than_wanted(x: Any, *, wide: Any, dtype: Any) -> Iterator[Any]:
+    yield cast(sqrt(cast(x, dtype=wide)), dtype=dtype)
+    if x.array.dtype == dtype and _rounds_once(wide, dtype):
+        yield sqrt(x)
+
+
+def _rounds_once(wide: Any, dtype: Any) -> bool:
+    """True if rounding to `wide` first changes no sum, product, quotient or root in `dtype`.
+
+    It has more than twice the digits, and two. Source: Figueroa, When is double rounding innocuous?, 1995.
+    """
+    return bool(wide == np.float64 and dtype == np.float32)

@@ -1,0 +1,293 @@
+"""The function that each call of a program runs: flat Python, written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.compiler import tree
+from adjoint.compiler.bind import GradientSlot
+from adjoint.compiler.fuse import Group
+from adjoint.compiler.graph import Argument, Computed, Constant, Setting, Value
+from adjoint.compiler.history import Backward
+from adjoint.compiler.number import guard_code
+from adjoint.compiler.outcome import Leaf
+from adjoint.compiler.runtime import Segment
+from adjoint.core.mode import mode
+from adjoint.core.op import evaluate
+from adjoint.core.storage import INFERENCE
+from adjoint.core.tensor import Tensor
+from adjoint.ops.assignment import replay
+
+if TYPE_CHECKING:
+    from adjoint.compiler.program import Program
+
+
+class Writer:
+    """Writes the lines of `run`; the objects that they speak of have their names in `names`."""
+
+    def __init__(self, program: Program, names: dict[str, Any]) -> None:
+        self.program, self.names = program, names
+        self.graph, self.fusion, self.binding = program.graph, program.fusion, program.binding
+        self.outcome = program.outcome
+        self._known: dict[int, str] = {}  # objects that have a name already
+        self._segments: list[Segment] = []  # kept alive: their functions point into them
+        self._lines: list[str] = []
+
+    def _say(self, line: str, depth: int = 1) -> None:
+        self._lines.append("    " * depth + line)
+
+    def name(self, thing: Any, stem: str = "o") -> str:
+        name = self._known.get(id(thing))
+        if name is None:
+            name = self._known[id(thing)] = f"{stem}_{len(self.names)}"
+            self.names[name] = thing
+        return name
+
+    def write(self, parents: list[Tensor | int]) -> str:
+        """The function as text. `parents`: the tensors whose gradients the backward half gives."""
+        taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
+        self._lines.append(f"def run({taken}fresh=False):")
+        self._check_arguments()
+        self._check_state()
+        self._numbers()
+        self._say("with lock:")
+        self._say("pass", 2)
+        self._inputs()
+        self._outputs()
+        self._steps()
+        self._finish()
+        self._results(parents)
+        return "\n".join(self._lines) + "\n"
+
+    def _check_arguments(self) -> None:
+        # while no thread has left the default modes, this one records and traces nothing
+        usual = "unusual.count" if mode.recording else "not unusual.count"
+        join = "and" if mode.recording else "or"
+        self._say(f"if {usual} {join} (mode.special or mode.recording is not {mode.recording}): return MISS")
+        given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}
+        arguments = self.graph.of_kind(Argument)
+        for v in arguments:
+            i = v.source.number
+            tensor, node = given.get(i, (None, None))
+            own = (
+                "type(x{}) is not Tensor"
+                if type(tensor) in (Tensor, type(None))
+                else f"x{{}} is not {self.name(tensor, 't')}"
+            )
+            self._say(f"if {own.format(i)}: return MISS")
+            self._say(f"a{i} = x{i}.array")
+            dtype, shape = self.name(v.dtype, "dtype"), self.name(v.shape, "shape")
+            differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
+            self._say(f"if type(a{i}) is not ndarray or {differs}: return MISS")
+            self._say(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
+            if v.shape:
+                self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
+        if self.outcome.writes:
+            every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
+            written = self.name(self.outcome.writes)
+            for v in arguments:  # memory of its own needs no further look
+                i = v.source.number
+                self._say(f"if x{i}.memory is not None and overlaps({i}, x{i}, ({every}), {written}): return MISS")
+
+    def _check_state(self) -> None:
+        """Captured tensors hold the very memory that was bound, and the guards hold."""
+        facts = []
+        for k, guard in enumerate(self.outcome.guards):
+            self.names[f"E{k}"] = guard.expected
+            facts.append(guard.code(self.name, f"E{k}"))
+        tests = []
+        located = dict(self.program.located())
+        for k, (tensor, node, symbol) in enumerate(self.outcome.state):
+            if isinstance(symbol.source, Argument):
+                continue
+            place = self.name(tensor, "t")
+            bare = "None" if node is None else self.name(node, "node")
+            test = f"{place}.node is {bare}"
+            if symbol.source.expression is not None:
+                place, test = "t", f"(t := {symbol.source.expression(self.name)}).node is {bare}"
+            if k in located:
+                self.names[f"A{k}"] = located[k]().array
+                test = f"({test} and {place}.array is A{k})"
+            tests.append(test)
+        # a gradient must exist before its memory is looked at: facts come first
+        if facts or tests:
+            self._say("if not fresh:")
+            self._say("try:", 2)
+            for test in (*facts, *tests):
+                self._say(f"if not {test}: return MISS", 3)
+            self._say("except GONE: return MISS", 2)
+
+    def _numbers(self) -> None:
+        """The step's arithmetic on Python numbers, and what it relies on."""
+        arithmetic = self.outcome.arithmetic
+        wanted = [v.source.name for v in self.graph.of_kind(Computed)]
+        wanted += [leaf.of for leaf in self._every_leaf() if leaf.kind == "number"]
+        lines = arithmetic.needed(wanted)
+        if not lines and not arithmetic.sources:
+            return
+        self._say("try:")
+        for source in arithmetic.sources:
+            self._say(f"{source.name} = {source.code(self.name)}", 2)
+            self._say(f"if type({source.name}) is not {source.kind.__name__}: return MISS", 2)
+        for line in lines:
+            if line.name:
+                self._say(f"{line.name} = {line.code}", 2)
+            else:
+                self._say(f"if not ({guard_code(line)}): return MISS", 2)
+        self._say("except (*GONE, ArithmeticError): return MISS")
+
+    def _every_leaf(self) -> list[Leaf]:
+        return [*self.outcome.leaves, *(leaf for effect in self.outcome.effects for leaf in effect.leaves)]
+
+    def _inputs(self) -> None:
+        """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""
+        for i, v in enumerate(self.binding.numbers):
+            if isinstance(v.source, Setting):
+                path = "".join(f"[{key!r}]" for key in v.source.path)
+                self._say(f"settings[{i}] = {self.name(v.source.holder, 'holder')}{path}", 2)
+            else:
+                self._say(f"{'integers' if v.dtype.kind == 'i' else 'settings'}[{i}] = {v.source.name}", 2)
+        for v in self.binding.copied_in:
+            into, place = self.binding.array_of(v, self.names), self.name(v.source.locate, "locate")
+            self._say(f"copyto({into}, {place}().array)", 2)
+
+    def _outputs(self) -> None:
+        """Fresh memory for results; that of gradients is used again unless somebody still holds it."""
+        for name, v in self.binding.fresh.items():
+            self._say(f"{name} = empty({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})", 2)
+        for k, slot in enumerate(self.binding.gradients):
+            self.names[f"G{k}"] = slot.tensor
+            self._say(f"if getrefcount(G{k}) > {GradientSlot.HELD} or getrefcount(G{k}.array) > held{k}: renew({k})", 2)
+
+    def _steps(self) -> None:
+        """Runs of kernels as one native call each, NumPy's share between them."""
+        pending: list[Group] = []
+        for group in (*self.fusion.order, None):
+            if group is not None and not group.call:
+                pending.append(group)
+                continue
+            if pending:
+                segment, arrays = self.binding.segment(pending)
+                self._segments.append(segment)
+                self._say(f"{self.name(segment.call, 'segment')}({', '.join(arrays)})", 2)
+                pending = []
+            if group is not None:
+                self._call(group.equations[0])
+
+    def _call(self, value: Value) -> None:
+        operands = [
+            self.binding.array_of(x, self.names) if isinstance(x, Value) else self.name(x, "k") for x in value.inputs
+        ]
+        if value.op.family == "contraction":
+            self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", 2)
+            return
+        said = f"{self.name(_explained_call(value), value.op.name)}({', '.join(operands)})"
+        if value.op.family != "check":
+            said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
+        self._say(said, 2)
+
+    def _finish(self) -> None:
+        """State that could not be written in place, and .grad."""
+        gradients = self.binding.gradients
+        for into, value in self.binding.copied_out:
+            source = self.binding.array_of(value, self.names)
+            if isinstance(into, GradientSlot):
+                self._say(f"copyto(G{gradients.index(into)}.array, {source})", 2)
+            elif isinstance(into.source, Argument):
+                self._say(f"copyto(a{into.source.number}, {source})", 2)
+            else:
+                self._say(f"copyto({self.name(into.source.locate, 'locate')}().array, {source})", 2)
+        for symbol, _ in self.outcome.writes:
+            if isinstance(symbol.source, Argument):
+                i = symbol.source.number
+                self._say(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
+                self._say(f"wrote(x{i}, HERE)", 2)
+        self.names["written"], self.names["storages"] = self.program.written()
+        if self.names["written"]:
+            self._say("stamp(written, HERE)", 2)
+            self._say("for storage in storages: storage.version += 1", 2)
+        slots = iter(range(len(gradients)))
+        for place, v in self.outcome.gradients:
+            tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
+            self._say(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 2)
+
+    def _results(self, parents: list[Tensor | int]) -> None:
+        for i, history in enumerate(self.outcome.history):
+            self._say(f"r{i} = fill(new(Tensor), {self.binding.result_names[i]})", 2)
+            if history == "lost":
+                self._say(f"r{i}.node = lost(r{i})", 2)
+        if not mode.recording:
+            made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
+            self._say(f"if mode.inference: inferred(({made}))", 2)
+        if self.program.backward is not None:
+            self._history(self.program.backward, parents)
+        for effect in self.outcome.effects:
+            self._say(f"{self.name(effect.write)}({self._tree(effect.structure, effect.leaves)})")
+        self._say(f"return ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
+
+    def _history(self, backward: Backward, parents: list[Tensor | int]) -> None:
+        """The node of the results, with what its backward half needs of this call."""
+        computed = iter(self.binding.saved_names)
+        kept = (*backward.half.saved, *backward.half.further)
+        sources = "".join(f"{next(computed) if v.op is not None else self._given(v)}, " for v in kept)
+        nodes = "".join(f"x{p}.node, " if isinstance(p, int) else f"{self.name(p, 't')}.node, " for p in parents)
+        self._say(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
+        for i, history in enumerate(self.outcome.history):
+            if isinstance(history, int):
+                self._say(f"r{i}.node = past.made[{history}]", 2)
+
+    def _given(self, v: Value) -> str:
+        """The array of an input, as the call found it; a number is copied out of the memory it shares."""
+        if isinstance(v.source, Argument):
+            return f"a{v.source.number}"
+        if isinstance(v.source, (Setting, Computed)):
+            return f"array({self.binding.array_of(v, self.names)}, {self.name(v.dtype)})"
+        assert not isinstance(v.source, Constant)
+        return f"{self.name(v.source.locate, 'locate')}().array"
+
+    def _tree(self, structure: tree.Structure, leaves: list[Leaf]) -> str:
+        if structure.kind is None:
+            return self._leaf(leaves[0])
+        return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
+
+    def _leaf(self, leaf: Leaf) -> str:
+        if leaf.kind == "result":
+            return f"r{leaf.of}"
+        if leaf.kind == "argument":
+            return f"x{leaf.of}"
+        if leaf.kind == "number":
+            return str(leaf.of)
+        if leaf.kind == "view":
+            return f"{self.name(replay)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
+        return f"{self.name(leaf.of)}()" if leaf.kind == "state" else self.name(leaf.of)
+
+
+def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
+    """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
+    into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
+    others = [y for j, y in arguments if j != i and (i in into or j in into)]
+    others += [s.source.locate() for s, _ in written if not isinstance(s.source, Argument)]
+    return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
+
+
+def inferred(results: tuple[Tensor, ...]) -> None:
+    """Make results tensors of inference mode."""
+    for tensor in results:
+        tensor.memory = INFERENCE
+
+
+def _explained_call(value: Value) -> Callable[..., Any]:
+    op, params, origin = value.op, value.params, value.origin
+
+    def call(*operands: Any) -> Any:
+        try:
+            return evaluate(op, operands, params)
+        except Exception as error:
+            if origin is not None:
+                error.add_note(f"in the compiled step: {op.name}, from {origin.site}")
+            raise
+
+    return call

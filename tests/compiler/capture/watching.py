@@ -1,0 +1,49 @@
+"""Running a step under a witness, and a table of such steps with what they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from adjoint.compiler.capture import Witness
+from adjoint.core.site import Site
+
+
+class Refused(RuntimeError):
+    """The step did something that cannot be repeated."""
+
+
+class Case(NamedTuple):
+    step: Callable[[], Any]
+    reads: set[str]
+    writes: set[str]
+
+
+def refuse(what: str, site: Site) -> None:
+    raise Refused(f"{what} at line {site.line}")
+
+
+def watched(step: Callable[..., Any], *args: Any) -> Witness:
+    witness = Witness(refuse)
+    with witness.watching(step):
+        step(*args)
+    return witness
+
+
+def seen(step: Callable[..., Any], *args: Any) -> tuple[set[str], set[str]]:
+    witness = watched(step, *args)
+    return {read.place.what for read in witness.reads}, {write.place.what for write in witness.writes}
+
+
+def case(cases: list[Case], reads: str = "", writes: str = "") -> Callable[[Any], Any]:
+    """Add the function to a table; what it reads and writes is given in words, one to a line or after a comma."""
+
+    def add(step: Callable[[], Any]) -> Callable[[], Any]:
+        cases.append(Case(step, _words(reads), _words(writes)))
+        return step
+
+    return add
+
+
+def _words(text: str) -> set[str]:
+    return {word.strip() for line in text.splitlines() for word in line.split(",") if word.strip()}

@@ -1,0 +1,297 @@
+"""Every module, compiled: forward and whole training steps give what they give eagerly, to all that they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tests.compiler.steps import facts, same_facts
+
+import adjoint as ad
+from adjoint import nn, optim
+
+pytest.importorskip("llvmlite")
+
+
+class Classes(NamedTuple):
+    """Stands for an input of class indices."""
+
+    below: int
+    shape: tuple[int, ...]
+
+
+class Unit(NamedTuple):
+    """Stands for an input of numbers in (0, 1)."""
+
+    shape: tuple[int, ...]
+
+
+ROWS, SEQUENCE, IMAGE = (6, 4), (3, 4, 7), (3, 4, 6, 5)
+WEIGHTS = "ad.tensor([0.5, 1.0, 2.0, 0.25], dtype=floating)"
+MODULES: list[tuple[str, tuple[Any, ...]]] = [
+    ("Identity()", (ROWS,)),
+    ("Linear(4, 3)", (ROWS,)),
+    ("Linear(5, 2, bias=False)", (IMAGE,)),
+    ("Linear(4, 1)", ((4,),)),
+    ("Linear(4, 3)", ((0, 4),)),
+    ("Conv1d(4, 6, 3)", (SEQUENCE,)),
+    ("Conv1d(4, 6, 2, stride=2, padding=1, groups=2)", (SEQUENCE,)),
+    ("Conv1d(4, 2, 3, padding='same', dilation=2, bias=False)", (SEQUENCE,)),
+    ("Conv2d(4, 6, 3)", (IMAGE,)),
+    ("Conv2d(4, 6, (3, 2), (2, 1), (1, 0), (1, 2))", (IMAGE,)),
+    ("Conv2d(4, 4, 3, padding=1, groups=4, bias=False)", (IMAGE,)),
+    ("MaxPool1d(2)", (SEQUENCE,)),
+    ("MaxPool1d(3, 1, 1)", (SEQUENCE,)),
+    ("MaxPool2d(2)", (IMAGE,)),
+    ("MaxPool2d(3, stride=2, padding=1, ceil_mode=True)", (IMAGE,)),
+    ("MaxPool2d((3, 2), return_indices=True)", (IMAGE,)),
+    ("AvgPool1d(2)", (SEQUENCE,)),
+    ("AvgPool1d(3, 2, 1)", (SEQUENCE,)),
+    ("AvgPool2d(2)", (IMAGE,)),
+    ("AvgPool2d(3, 2, 1, ceil_mode=True)", (IMAGE,)),
+    ("BatchNorm1d(4)", (ROWS,)),
+    ("BatchNorm1d(4)", (SEQUENCE,)),
+    ("BatchNorm1d(4, affine=False, momentum=0.3)", (ROWS,)),
+    ("BatchNorm1d(4, track_running_stats=False)", (ROWS,)),
+    ("BatchNorm1d(4, momentum=None)", (ROWS,)),
+    ("BatchNorm2d(4, eps=1e-3)", (IMAGE,)),
+    ("BatchNorm2d(4, bias=False)", (IMAGE,)),
+    ("LayerNorm(5)", (IMAGE,)),
+    ("LayerNorm((6, 5), eps=1e-3)", (IMAGE,)),
+    ("LayerNorm(4, elementwise_affine=False)", (ROWS,)),
+    ("LayerNorm([4], bias=False)", (ROWS,)),
+    ("Dropout()", (IMAGE,)),
+    ("Dropout(0.2, inplace=True)", (ROWS,)),
+    ("Dropout(0.0)", (ROWS,)),
+    ("Dropout(1.0)", (ROWS,)),
+    ("Embedding(4, 3)", (Classes(4, (6,)),)),
+    ("Embedding(4, 16, padding_idx=2)", (Classes(4, (2, 3)),)),
+    ("InstanceNorm1d(4)", (SEQUENCE,)),
+    ("InstanceNorm2d(4, affine=True, track_running_stats=True)", (IMAGE,)),
+    ("Softmin(dim=1)", (ROWS,)),
+    ("Flatten()", (IMAGE,)),
+    ("Flatten(0, 2)", (IMAGE,)),
+    ("Unflatten(1, (2, 2))", (IMAGE,)),
+    ("ReLU()", (ROWS,)),
+    ("ReLU(inplace=True)", (ROWS,)),
+    ("LeakyReLU(0.2)", (ROWS,)),
+    ("LeakyReLU(0.2, inplace=True)", (ROWS,)),
+    ("ReLU6()", (ROWS,)),
+    ("ELU(alpha=0.5)", (ROWS,)),
+    ("SELU()", (ROWS,)),
+    ("GELU()", (ROWS,)),
+    ("GELU(approximate='tanh')", (ROWS,)),
+    ("SiLU()", (ROWS,)),
+    ("Tanh()", (ROWS,)),
+    ("Tanhshrink()", (ROWS,)),
+    ("Sigmoid()", (ROWS,)),
+    ("LogSigmoid()", (ROWS,)),
+    ("Hardtanh(-0.5, 0.25)", (ROWS,)),
+    ("Softplus()", (ROWS,)),
+    ("Softplus(2.0, 1.0)", (ROWS,)),
+    ("Softmax(dim=1)", (ROWS,)),
+    ("Softmax(-2)", (IMAGE,)),
+    ("LogSoftmax(dim=0)", (ROWS,)),
+    ("CrossEntropyLoss()", (ROWS, Classes(4, (6,)))),
+    ("CrossEntropyLoss()", (ROWS, Unit(ROWS))),
+    ("CrossEntropyLoss(reduction='sum', ignore_index=1, label_smoothing=0.1)", (ROWS, Classes(4, (6,)))),
+    (f"CrossEntropyLoss({WEIGHTS})", (IMAGE, Classes(4, (3, 6, 5)))),
+    ("NLLLoss()", (ROWS, Classes(4, (6,)))),
+    (f"NLLLoss({WEIGHTS}, reduction='none')", (ROWS, Classes(4, (6,)))),
+    ("MSELoss()", (ROWS, ROWS)),
+    ("MSELoss(reduction='none')", (ROWS, ROWS)),
+    ("L1Loss(reduction='sum')", (ROWS, ROWS)),
+    ("SmoothL1Loss(beta=0.4)", (ROWS, ROWS)),
+    ("HuberLoss('sum', 0.4)", (ROWS, ROWS)),
+    ("BCELoss()", (Unit(ROWS), Unit(ROWS))),
+    (f"BCELoss(weight={WEIGHTS})", (Unit(ROWS), Unit(ROWS))),
+    ("BCEWithLogitsLoss()", (ROWS, Unit(ROWS))),
+    (f"BCEWithLogitsLoss(pos_weight={WEIGHTS}, reduction='none')", (ROWS, Unit(ROWS))),
+    ("Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))", (ROWS,)),
+]
+BESIDES = {  # classes which no line above can make by itself
+    "Module": "every line is one",
+    "ModuleList": "test_containers_of_modules",
+    "ModuleDict": "test_containers_of_modules",
+    "ParameterList": "test_containers_of_modules",
+}
+IDS = [f"{i}: {text}" for i, (text, _) in enumerate(MODULES)]
+FLOATS = {"float32": ad.float32, "float64": ad.float64}
+CALLS = 3
+
+
+class Around(nn.Module):
+    """y = module(sin(gain · x), …): something to train for every module, and no norm can undo it."""
+
+    def __init__(self, module: Any, scales: bool) -> None:
+        super().__init__()
+        self.module = module
+        self.gain = nn.Parameter(ad.tensor(1.25)) if scales else None
+
+    def forward(self, x: Any, *others: Any) -> Any:
+        return self.module(x if self.gain is None else (x * self.gain).sin(), *others)
+
+
+def made(text: str, inputs: tuple[Any, ...], floating: Any, training: bool) -> Any:
+    """The module of a line of the table, the same each time."""
+    ad.manual_seed(7)
+    module = eval(f"nn.{text}", {"nn": nn, "ad": ad, "floating": floating})
+    model = Around(module, scales=not isinstance(inputs[0], Classes))
+    return model.to(floating).train(training)
+
+
+def given(inputs: tuple[Any, ...], floating: Any, call: int) -> list[Any]:
+    """Tensors for one call."""
+    numbers = np.random.default_rng(call)
+    tensors = []
+    for what in inputs:
+        if isinstance(what, Classes):
+            tensors.append(ad.from_numpy(numbers.integers(0, what.below, what.shape)))
+        elif isinstance(what, Unit):
+            tensors.append(ad.from_numpy(numbers.uniform(0.05, 0.95, what.shape).astype(np.float32)).to(floating))
+        else:
+            tensors.append(ad.from_numpy(numbers.normal(size=what).astype(np.float32)).to(floating))
+    return tensors
+
+
+def training_step(model: Any, optimizer: Any) -> Callable[..., Any]:
+    """zero_grad, forward, a loss, backward, step."""
+
+    def step(*tensors: Any) -> Any:
+        optimizer.zero_grad()
+        out = model(*tensors)
+        loss = weighted(out)
+        if loss.requires_grad:
+            loss.backward()
+            optimizer.step()
+        return loss, out
+
+    return step
+
+
+def weighted(out: Any) -> Any:
+    """A loss in which every element has a weight of its own."""
+    first = out[0] if isinstance(out, tuple) else out
+    return (first * ad.arange(first.numel(), dtype=first.dtype).cos().reshape(first.shape)).sum()
+
+
+@pytest.fixture(params=FLOATS)
+def floating(request: pytest.FixtureRequest) -> Any:
+    return FLOATS[request.param]
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "sgd": lambda parameters: optim.SGD(parameters, lr=2e-3, momentum=0.9),
+    "adam": lambda parameters: optim.Adam(parameters, lr=1e-2, eps=1e-3),  # a gradient of rounding alone moves little
+}
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize(("text", "inputs"), MODULES, ids=IDS)
+def test_forward(text: str, inputs: Any, training: bool, floating: Any) -> None:
+    def make(dtype: Any) -> Any:
+        model = made(text, inputs, dtype, training)
+        return model, (model,)
+
+    with ad.no_grad():
+        agree(make, inputs, floating)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("text", "inputs"), MODULES, ids=IDS)
+def test_whole_training_step(text: str, inputs: Any, optimizer: str, floating: Any) -> None:
+    def make(dtype: Any) -> Any:
+        model = made(text, inputs, dtype, True)
+        updates = OPTIMIZERS[optimizer](model.parameters())
+        return training_step(model, updates), (model, updates)
+
+    agree(make, inputs, floating)
+
+
+def agree(make: Callable[[Any], Any], inputs: Any, floating: Any) -> None:
+    """Run what `make` makes of a dtype, eagerly and compiled, and compare all that there is to see after each call."""
+    eager, ours = make(floating), make(floating)
+    compiled = ad.compile(ours[0])
+    precise = make(ad.float64)
+    for call in range(CALLS):
+        expected, got, exact = (
+            run(function, state, given(inputs, dtype, call), call)
+            for function, state, dtype in (
+                (*eager, floating), (compiled, ours[1], floating), (*precise, ad.float64),
+            )
+        )  # fmt: skip
+        same_facts(got, expected, exact if floating is ad.float32 else None)
+    assert compiled.compilations == 1
+
+
+def run(function: Any, state: Any, tensors: list[Any], seed: int) -> list[tuple[str, Any]]:
+    """The facts after one call."""
+    ad.manual_seed(seed)
+    return facts(function(*tensors), tensors, *state)
+
+
+EDGES = [np.nan, np.inf, -np.inf, -0.0, 1e-40, -3e38, 90.0]
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize(("text", "inputs"), MODULES, ids=IDS)
+def test_an_edge_among_the_inputs(text: str, inputs: Any, edge: float) -> None:
+    """NaN and infinities come out, and gradients of them, where they do eagerly."""
+    shapes = [what for what in inputs if not isinstance(what, Classes)]
+    if not shapes or text.startswith("BCELoss"):
+        return  # indices, or probabilities, which are checked
+
+    def step(model: Any) -> Callable[..., Any]:
+        def run(x: Any, *others: Any) -> Any:
+            x = x.detach().requires_grad_()
+            out = model(x, *others)
+            return out, ad.autograd.grad(weighted(out), x)
+
+        return run
+
+    def seen(compiles: Callable[..., Any], dtype: Any) -> Any:
+        ad.manual_seed(0)
+        x, *others = given(inputs, ad.float32, 0)
+        x.view(-1)[x.numel() // 2 :][:1] = edge
+        tensors = [x.to(dtype), *(t.to(dtype) if t.is_floating_point() else t for t in others)]
+        model = made(text, inputs, dtype, True)
+        with np.errstate(all="ignore"):
+            return facts(compiles(step(model))(*tensors), others, model)
+
+    same_facts(seen(ad.compile, ad.float32), seen(lambda f: f, ad.float32), seen(lambda f: f, ad.float64))
+
+
+class Mixture(nn.Module):
+    """Every kind of container."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)])
+        self.named = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 4))})
+        self.scales = nn.ParameterList([ad.full((4,), 0.5), ad.ones(())])
+        self.offset = nn.Buffer(ad.ones(4))
+
+    def forward(self, x: Any) -> Any:
+        for part in self.parts:
+            x = part(x)
+        named = [part(x) * scale for part, scale in zip(self.named.values(), self.scales, strict=True)]
+        return sum(named) + self.offset
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_containers_of_modules(optimizer: str, floating: Any) -> None:
+    def make(dtype: Any) -> Any:
+        ad.manual_seed(0)
+        model = Mixture().to(dtype)
+        updates = OPTIMIZERS[optimizer](model.parameters())
+        return training_step(model, updates), (model, updates)
+
+    agree(make, (ROWS,), floating)
+
+
+def test_the_table_names_every_module() -> None:
+    classes = {n for n, c in vars(nn).items() if isinstance(c, type) and issubclass(c, nn.Module)}
+    named = {text.partition("(")[0] for text, _ in MODULES}
+    assert classes == named | set(BESIDES)

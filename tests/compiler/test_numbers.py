@@ -1,0 +1,156 @@
+"""Python numbers that differ from call to call: inputs of one program, with Python's own arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.compiler.number import Arithmetic, Number, guard_code, plain
+
+pytest.importorskip("llvmlite")
+
+
+def number(value: float) -> Any:
+    """A number of a step."""
+    return Arithmetic().given("x0", value, lambda name: "x0", "argument 0")
+
+
+def replayed(result: Any, value: float) -> Any:
+    """What the program's lines make of another value; None if a guard fails."""
+    names: dict[str, Any] = {"x0": value, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
+    for line in result.arithmetic.lines:
+        if line.name:
+            names[line.name] = eval(line.code, names)
+        elif not eval(guard_code(line), {**names, "_unordered": lambda x: x != x, "_signed": lambda x: x}):
+            return None
+    return names[result.name]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: n + 2,
+        lambda n: 2 - n,
+        lambda n: n * 0.5 - n / 3,
+        lambda n: n // 2 + n % 3,
+        lambda n: 7 // n,
+        lambda n: 2.0**n,
+        lambda n: n**2 + (-n) + abs(n),
+        lambda n: round(n * 1.26, 1),
+        lambda n: divmod(n, 2)[1] + divmod(9, n)[0],
+        lambda n: math.floor(n * 1.5) + math.ceil(n / 4),
+    ],
+)
+@pytest.mark.parametrize("values", [(3, 5), (2.5, 4.75), (1, 9)])
+def test_arithmetic_is_pythons(f: Callable[[Any], Any], values: tuple[float, float]) -> None:
+    result = f(number(values[0]))
+    assert plain(result) == f(values[0])
+    again = f(number(values[0]))
+    if type(again) is Number:
+        found = replayed(again, values[1])
+        assert found is None or found == f(values[1])
+        assert found is not None or type(values[0]) is int, "only an int's power is settled"
+
+
+def test_it_passes_for_a_float_or_an_int() -> None:
+    assert isinstance(number(2.0), float)
+    assert isinstance(number(2), int)
+    assert not isinstance(number(2), str)
+    n = number(3)
+    assert [10, 20, 30, 40][n] == 40
+    assert list(range(n)) == [0, 1, 2]
+    assert f"{n:03d}" == "003"
+    assert {n: 1}[3] == 1
+    assert math.sqrt(number(4.0)) == 2.0
+    assert np.asarray(number(4.0)).dtype == np.float64
+    assert [line.code for line in n.arithmetic.lines if not line.name].count("x0") == 1, "one guard: that it is 3"
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, math.nan, math.inf, 1.5, 0, 3])
+def test_a_settled_number_is_told_from_all_others(value: float) -> None:
+    n = number(value)
+    float(n)
+    (line,) = n.arithmetic.lines
+    for other in (0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, 0, 3, True):
+        from adjoint.compiler.number import GUARD_NAMES
+
+        same = type(other) is type(value) and repr(other) == repr(value)
+        assert bool(eval(guard_code(line), {"x0": other, **GUARD_NAMES})) == same
+
+
+def test_float_arguments_are_inputs() -> None:
+    def f(x: Any, rate: float, *, more: float = 1.0) -> Any:
+        return (x * rate + more * 2).sum() * rate**2, rate / 2
+
+    compiled = ad.compile(f)
+    x = ad.arange(5, dtype=ad.float32)
+    for rate in (0.1, 0.2, -3.0, 1e-8):
+        for more in (1.0, 2.5):
+            (a, b), (c, d) = compiled(x, rate, more=more), f(x, rate, more=more)
+            np.testing.assert_allclose(a.numpy(), c.numpy(), rtol=1e-6)
+            assert b == d
+    assert compiled.compilations == 1
+
+
+def test_int_arguments_become_inputs_when_they_vary() -> None:
+    def f(x: Any, t: int) -> Any:
+        return x * t / (1 - 0.9**t)
+
+    compiled = ad.compile(f)
+    x = ad.arange(5, dtype=ad.float64)
+    for t in range(1, 9):
+        np.testing.assert_allclose(compiled(x, t).numpy(), f(x, t).numpy(), rtol=1e-14)
+    assert compiled.compilations == 2
+    whole = ad.compile(lambda x, t: x + t)
+    for t in (1, 2, 2**40, -5):
+        assert whole(ad.ones(2, dtype=ad.int64), t).tolist() == [1 + t] * 2
+
+
+def test_a_decision_on_a_number_is_a_guard() -> None:
+    def f(x: Any, t: float) -> Any:
+        return x * 2 if t > 0.5 else x - 1
+
+    compiled = ad.compile(f)
+    x = ad.ones(2)
+    for t in (0.1, 0.2, 0.9, 0.7, 0.3):
+        assert compiled(x, t).tolist() == f(x, t).tolist()
+    assert compiled.compilations == 2
+    assert "argument 1 > (0.5): False → True" in str(compiled.recompilations[1])
+
+
+def test_a_size_or_an_index_makes_a_program_for_each() -> None:
+    def f(x: Any, n: int) -> Any:
+        return x[:n] + ad.ones(n)
+
+    compiled = ad.compile(f)
+    x = ad.arange(5.0)
+    for n in (1, 2, 3, 2):
+        assert compiled(x, n).tolist() == f(x, n).tolist()
+    assert compiled.compilations == 3
+
+
+def test_promotion_is_that_of_python_numbers() -> None:
+    def f(x: Any, k: Any) -> Any:
+        return x * k
+
+    for dtype in (ad.float32, ad.float64, ad.int64, ad.bool):
+        x = ad.ones(2).to(dtype)
+        for ks in ((1.5, 2.5), (2, 3, 4)):
+            compiled = ad.compile(f)
+            for k in ks:
+                ours, eager = compiled(x, k), f(x, k)
+                assert ours.dtype == eager.dtype
+                assert ours.tolist() == eager.tolist()
+
+
+def test_errors_of_arithmetic_are_those_of_the_step() -> None:
+    compiled = ad.compile(lambda x, t: x * (1 / t))
+    assert compiled(ad.ones(1), 2.0).item() == 0.5
+    with pytest.raises(ZeroDivisionError):
+        compiled(ad.ones(1), 0.0)
+    assert compiled(ad.ones(1), 4.0).item() == 0.25

@@ -1,0 +1,117 @@
+"""One compiled function called by several threads at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint import nn
+
+pytest.importorskip("llvmlite")
+THREADS, CALLS = 8, 60
+
+
+def in_threads(work: Callable[[int], None]) -> None:
+    """Run `work(number)` in all threads at once; the first error is raised here."""
+    errors: list[BaseException] = []
+    gate = threading.Barrier(THREADS)
+
+    def run(number: int) -> None:
+        gate.wait()
+        try:
+            work(number)
+        except BaseException as error:  # noqa: BLE001  raised again by the caller
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+        assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+
+
+def test_each_thread_gets_the_result_of_its_own_arguments() -> None:
+    compiled = ad.compile(lambda x, w: ((x @ w).tanh() * x.sum(), x + 1))
+
+    def work(number: int) -> None:
+        x, w = ad.full((5, 4), 1.0 + number), ad.full((4, 3), 0.1)
+        want = ((x @ w).tanh() * x.sum()).tolist(), (x + 1).tolist()
+        for _ in range(CALLS):
+            product, after = compiled(x, w)
+            assert after.tolist() == want[1]
+            assert product.tolist() == [[pytest.approx(v, rel=1e-6) for v in row] for row in want[0]]
+
+    in_threads(work)
+    assert compiled.compilations == 1
+
+
+def test_threads_with_shapes_of_their_own() -> None:
+    compiled = ad.compile(lambda x: (x * 2).cumsum(0) - x.mean())
+
+    def work(number: int) -> None:
+        x = ad.arange(3.0 + number % 4) + number
+        want = ((x * 2).cumsum(0) - x.mean()).tolist()
+        for _ in range(CALLS):
+            assert compiled(x).tolist() == pytest.approx(want, rel=1e-6)
+
+    in_threads(work)
+    assert compiled.compilations == 4
+
+
+def test_no_write_to_shared_state_is_lost() -> None:
+    total, calls = ad.zeros(1000), ad.zeros(())
+
+    @ad.compile
+    def add(x: Any) -> Any:
+        total.add_(x)
+        calls.add_(1.0)
+        return x * 2
+
+    def work(number: int) -> None:
+        x = ad.full((1000,), float(number))
+        for _ in range(CALLS):
+            assert add(x)[0].item() == 2.0 * number
+
+    in_threads(work)
+    assert calls.item() == THREADS * CALLS
+    assert set(total.tolist()) == {CALLS * sum(range(THREADS))}
+
+
+def test_training_steps_of_many_threads_are_steps_one_after_another() -> None:
+    x, y = ad.ones(6, 5), ad.tensor([0, 1, 2, 0, 1, 2])
+
+    def trained(in_turn: bool) -> list[float]:
+        ad.manual_seed(0)
+        model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+
+        @ad.compile
+        def step(x: Any, y: Any) -> Any:
+            for p in model.parameters():
+                p.grad = None
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            with ad.no_grad():
+                for p in model.parameters():
+                    p -= 0.1 * p.grad
+            return loss
+
+        def work(number: int) -> None:
+            for _ in range(CALLS):
+                step(x, y)
+
+        if in_turn:
+            for i in range(THREADS):
+                work(i)
+        else:
+            in_threads(work)
+        return [v for p in model.parameters() for v in p.reshape(-1).tolist()]
+
+    assert trained(in_turn=False) == trained(in_turn=True)
