@@ -208,7 +208,7 @@ SHIFTED = frozenset(
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
         indexing.scatter_add, indexing.argsort, scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter,
         scatter.scatter_reduce, strides.diagonal, strides.diagonal_back, strides.unfold, strides.unfold_back,
-        windows.windows, windows.fold, assignment.taken, linalg.inv, linalg.det, linalg.logabsdet, linalg.sign_of_det,
+        windows.windows, windows.fold, assignment.taken, linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet, linalg.sign_of_det,
         linalg.cholesky, linalg.eigh, linalg.qr, linalg.svd,
     )
 )  # fmt: skip

@@ -4,4 +4,12 @@ from adjoint.compiler.gradient import compute_gradient as compute_gradient
 from adjoint.compiler.symbolic import as_function as as_function
 from adjoint.compiler.symbolic import symbolic as symbolic
 
-__all__ = ["as_function", "compute_gradient", "symbolic"]
+from adjoint.core.mode import mode, unusual
+
+
+def is_compiling() -> bool:
+    """True within a step while it is traced, as its Python runs then; False in all other calls."""
+    return bool(unusual.count and hasattr(mode.tracer, "arithmetic"))
+
+
+__all__ = ["as_function", "compute_gradient", "is_compiling", "symbolic"]

@@ -21,6 +21,7 @@ ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # 
 PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 SIGNATURES = 64  # kept in all
 SIZES = 2  # leading sizes that are compiled at once; any other when it comes for the second time
+MOST_SIZES = 8  # leading sizes that are compiled at all, for arguments that are alike otherwise
 
 
 def compile(function: Callable[..., Any] | None = None, *, fallback: bool = False, **options: Any) -> Any:
@@ -72,17 +73,23 @@ class CompiledFunction:
 
     `graph`, `kernels`, `explain()`, `memory()`, `source()` and `page()` show the program that ran last; `compilations`
     counts the traces, and `recompilations` tells why there was more than one. Other attributes are those of the
-    function itself, so that a compiled module still has its parameters.
+    function itself: a compiled module has its parameters, takes its attributes, and passes for a module.
     """
 
+    OWN = frozenset((
+        "fallback", "function", "name", "recompilations", "_programs", "_integers", "_sizes", "_latest", "_lock",
+        "_parameters",
+    ))  # fmt: skip
+
     def __init__(self, function: Callable[..., Any], fallback: bool = False) -> None:
-        functools.update_wrapper(self, function, updated=())
         self.function = function
+        if not self._is_module():
+            functools.update_wrapper(self, function, updated=())
         self.name = getattr(function, "__name__", type(function).__name__)
         self.fallback = fallback
         self.recompilations: list[Recompilation] = []
         self._programs: dict[Any, Signature] = {}
-        self._integers: dict[Any, dict[int, int | None]] = {}  # by structure: each int among the leaves; None if it varies
+        self._integers: dict[Any, dict[int, int | None]] = {}  # by structure: the ints among the leaves; None: it varies
         self._sizes: dict[Any, dict[int, int]] = {}  # by signature but for the leading size: how often each came
         self._latest: Any = None
         self._lock = threading.RLock()
@@ -100,6 +107,28 @@ class CompiledFunction:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["function"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.OWN or not self._is_module():
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.function, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.function if self._is_module() else super(), name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self.function) if self._is_module() else CompiledFunction
+
+    def __reduce__(self) -> Any:
+        return CompiledFunction, (self.function, self.fallback)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.function!r}>"
+
+    def _is_module(self) -> bool:
+        return hasattr(type(self.__dict__.get("function")), "_call_impl")
 
     @property
     def compilations(self) -> int:
@@ -186,14 +215,22 @@ class CompiledFunction:
         size, others = _leading(key)
         seen = self._sizes.setdefault(others, {})
         seen[size] = seen.get(size, 0) + 1
-        return size < 0 or seen[size] > 1 or len(seen) <= SIZES
+        if size < 0:
+            return True
+        compiled = [n for i, (n, count) in enumerate(seen.items()) if count > 1 or i < SIZES]
+        if size in compiled and len(compiled) == MOST_SIZES + 1:
+            self._warn(
+                f"was compiled for {MOST_SIZES} leading sizes of its arguments, each a program of its own: any other "
+                f"runs eagerly from now on, such as {size}. Pad to a few sizes where speed matters."
+            )
+        return size in compiled[:MOST_SIZES]
 
     @property
     def sizes(self) -> dict[int, int]:
         """How often each leading (batch) size of the arguments was looked for in vain.
 
-        Each size is a program of its own. The first two are compiled at once, any other when it comes again: what never
-        comes again is not worth a compilation, and runs eagerly.
+        Each size is a program of its own. The first two are compiled at once, any other when it comes again, up to 8:
+        what never comes again is not worth a compilation, and runs eagerly.
         """
         found: dict[int, int] = {}
         for seen in self._sizes.values():

@@ -19,6 +19,8 @@ from adjoint.core.tensor import Tensor, wrap
 Rewrite = Callable[..., Iterator[Any]]
 UNTYPED = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
 
+NUMBER = "number"
+
 
 class Hole(NamedTuple):
     """Stands for the value of an op's parameter."""
@@ -30,6 +32,8 @@ class Rule(NamedTuple):
     """What `before` describes may be replaced by what `function` then yields.
 
     `holes` are the values in the pattern that stand for any value or number; `fixed` are parameters given beforehand.
+    `asked` tells at a glance where the rule cannot apply: inputs of `before` that have a form of their own, each with
+    its op, or NUMBER.
     """
 
     name: str
@@ -37,6 +41,18 @@ class Rule(NamedTuple):
     before: Value
     holes: tuple[Value, ...]
     fixed: dict[str, Any]
+    asked: tuple[tuple[int, Any], ...]
+
+    def may_apply(self, value: Value) -> bool:
+        """False if the inputs of an equation of the op of `before` show that the rule does not apply."""
+        inputs = value.inputs
+        if len(inputs) != len(self.before.inputs):
+            return False
+        for i, op in self.asked:
+            x = inputs[i]
+            if (x.op if isinstance(x, Value) else NUMBER) is not op:
+                return False
+        return True
 
 
 RULES: list[Rule] = []
@@ -70,7 +86,9 @@ def _rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
     with Scope(recording=False, tracer=Author(typed=False)):
         before = next(function(*map(wrap, holes), **{**params, **fixed}))
     name = "_".join([function.__name__, *(getattr(choice, "__name__", str(choice)) for choice in fixed.values())])
-    return Rule(name, function, before.array, holes, fixed)
+    inputs = enumerate(before.array.inputs)
+    asked = tuple((i, x.op if isinstance(x, Value) else NUMBER) for i, x in inputs if x not in holes)
+    return Rule(name, function, before.array, holes, fixed, asked)
 
 
 class Author:
@@ -109,9 +127,11 @@ def replacement(rule: Rule, value: Value) -> Any:
         return None
     found = [bound[hole] for hole in rule.holes]
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
-    with Scope(recording=False, tracer=Author()):
+    author = Author(typed=False)
+    with Scope(recording=False, tracer=author):
         expressions = rule.function(*(wrap(x) if isinstance(x, Value) else x for x in found), **params, **rule.fixed)
-        next(expressions)
+        next(expressions)  # which is there already
+        author.typed = True
         after = next(expressions, None)
     after = after.array if isinstance(after, Tensor) else None
     return after if isinstance(after, Value) and after.shape == value.shape and after.dtype == value.dtype else None
@@ -129,13 +149,15 @@ def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
         if isinstance(known, Value) or isinstance(value, Value):
             return known is value
         return same_number(known, value)
-    return (
-        isinstance(value, Value)
-        and value.op is pattern.op
-        and len(value.inputs) == len(pattern.inputs)
-        and all(match(p, v, bound) for p, v in zip(pattern.inputs, value.inputs, strict=True))
-        and all(_match_parameter(p, parameter(value, key), bound) for key, p in pattern.params.items())
-    )
+    if not isinstance(value, Value) or value.op is not pattern.op or len(value.inputs) != len(pattern.inputs):
+        return False
+    for p, x in zip(pattern.inputs, value.inputs, strict=True):
+        if not match(p, x, bound):
+            return False
+    for key, p in pattern.params.items():
+        if not _match_parameter(p, parameter(value, key), bound):
+            return False
+    return True
 
 
 def _match_parameter(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -33,22 +34,21 @@ class Plan(NamedTuple):
 
 def plan(spans: Iterable[Span]) -> Plan:
     """Place spans first fit, the largest first; two spans overlap in memory only if they do not in time."""
-    placed: list[tuple[int, int, Span]] = []
+    placed: list[tuple[int, int, int, int]] = []  # start and end in memory, first and last step; in order
     offsets: dict[Value, int] = {}
     unshared = 0
     for span in sorted(spans, key=lambda s: (-s.value.nbytes, s.first)):
         size = _aligned(max(span.value.nbytes, 1))
         unshared += size
-        alive = [p for p in placed if p[2].first <= span.last and span.first <= p[2].last]
-        rivals = sorted((start, end) for start, end, _ in alive)
         at = 0
-        for start, end in rivals:
-            if at + size <= start:
-                break
-            at = max(at, end)
-        placed.append((at, at + size, span))
+        for start, end, first, last in placed:
+            if first <= span.last and span.first <= last:
+                if at + size <= start:
+                    break
+                at = max(at, end)
+        insort(placed, (at, at + size, span.first, span.last))
         offsets[span.value] = at
-    return Plan(offsets, max((end for _, end, _ in placed), default=0), unshared)
+    return Plan(offsets, max((end for _, end, _, _ in placed), default=0), unshared)
 
 
 def _aligned(size: int) -> int:

@@ -51,6 +51,8 @@ def _turned_products(graph: Graph) -> Graph:
         if isinstance(product, Value) and _is_product(product) and len(users[product]) == 1 and product not in outputs:
             a, b = (rewriter.transposed(renamed[i], v.origin) for i in product.inputs)
             renamed[v] = rewriter.make(Value(product.op, (b, a), {}, Spec(v.shape, v.dtype), product.origin))
+        elif all(renamed[i] is i for i in v.operands):
+            renamed[v] = rewriter.keep(v)  # no rule applied to it before
         else:
             renamed[v] = rewriter.make(_of(v, renamed))
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
@@ -103,12 +105,16 @@ class _Rewriter:
         """What the graph has in place of this equation of its values: if need be, the equation itself."""
         value.inputs = plain_inputs(value)
         for rule in _rules().get(value.op, ()):
-            simpler = replacement(rule, value)
+            simpler = replacement(rule, value) if rule.may_apply(value) else None
             if simpler is not None:
                 return self._adopted(simpler, value)
         array = folded(value)
         if array is not None:
             return self.input(Value(None, (), {}, Spec(array.shape, array.dtype), value.origin, Constant(array)))
+        return self.keep(value)
+
+    def keep(self, value: Value) -> Value:
+        """The equation itself, or an equal one that the graph has already."""
         if value.op.effect:
             return self._add(value)
         key = _key(value)

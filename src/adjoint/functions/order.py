@@ -159,7 +159,7 @@ def nanquantile(
 
 
 ROUNDED: dict[str, Any] = {
-    "linear": None, "midpoint": None, "lower": np.floor, "higher": np.ceil, "nearest": np.round,
+    "linear": None, "midpoint": None, "lower": arithmetic.floor, "higher": arithmetic.ceil, "nearest": arithmetic.round,
 }  # fmt: skip
 
 
@@ -185,19 +185,24 @@ def _quantile(
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     x = x if x.ndim else movement.reshape(x, shape=(1,))
     values: Any = sort(x, axis).values
-    missing = np.isnan(values.numpy_view("quantile()")).sum(axis, keepdims=True)
-    last = values.array.shape[axis] - 1 - (missing if ignore_nan else 0 * missing)
+    whole, real = np.dtype(np.int64), np.dtype(np.float64)
+    end = x.array.shape[axis] - 1
+    missing = reduction.sum(selection.cast(comparison.isnan(values.detach()), dtype=whole), axes=(axis,), keepdims=True)
+    last = arithmetic.maximum(arithmetic.sub(end, missing), 0) if ignore_nan else arithmetic.add(arithmetic.mul(missing, 0), end)
     results = []
-    for one in wanted.reshape(-1):
-        place = one * np.maximum(last, 0)
+    for one in wanted.reshape(-1).tolist():
+        place = arithmetic.mul(selection.cast(last, dtype=real), one)
         if ROUNDED[interpolation] is not None:
             place = ROUNDED[interpolation](place)
-        if not ignore_nan:
-            place = np.where(missing > 0, values.array.shape[axis] - 1, place)
-        low, high = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
-        part = np.full_like(place, 0.5) * (low != high) if interpolation == "midpoint" else place - low
-        below, above = (indexing.gather(values, constant(v), axis=axis) for v in (low, high))
-        weight = constant(part.astype(values.array.dtype))
+        if not ignore_nan:  # NaN comes last in the order
+            place = selection.where(comparison.gt(missing, 0), float(end), place)
+        low, high = (selection.cast(rounded(place), dtype=whole) for rounded in (arithmetic.floor, arithmetic.ceil))
+        if interpolation == "midpoint":
+            part = arithmetic.mul(selection.cast(comparison.ne(low, high), dtype=real), 0.5)
+        else:
+            part = arithmetic.sub(place, low)
+        below, above = (indexing.gather(values, at, axis=axis) for at in (low, high))
+        weight = selection.cast(part, dtype=values.array.dtype)
         results.append(arithmetic.add(below, arithmetic.mul(arithmetic.sub(above, below), weight)))
     if dim is None:
         full = (1,) * input.ndim if keepdim else ()

@@ -12,6 +12,7 @@ from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import linear, shape
 from adjoint.functions.dims import one_dim
+from adjoint.functions.result import into
 from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, indexing, reduction, selection
 
@@ -65,7 +66,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 @public()
-def inner(input: Tensor, other: Tensor) -> Tensor:
+def inner(input: Tensor, other: Tensor) -> Any:
     """Σ over the last dimension of both, every slice with every slice; with a number, the product."""
     if not (input.ndim and other.ndim):
         return arithmetic.mul(input, other)
@@ -83,8 +84,13 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return linear.dot(input, other)
 
 
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """Σ over the last `dims` dimensions of a and the first of b, or over the two lists given."""
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Any:
+    """Σ over the last `dims` dimensions of a and the first of b, or over the two lists given.
+
+    A dimension of size 1 goes with one of any size.
+    """
+    if out is not None:
+        return into(out, tensordot, a, b, dims)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -95,14 +101,17 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     over_a, over_b = [one_dim(d, a.ndim) for d in mine], [one_dim(d, b.ndim) for d in theirs]
     if len(over_a) != len(over_b):
         raise RuntimeError("both dimension lists should have same length")
-    for i, j in zip(over_a, over_b, strict=True):
-        if 1 in (a.array.shape[i], b.array.shape[j]):  # the one stands for as many as the other has
-            a, b = _summed_if(b.array.shape[j] == 1, a, i), _summed_if(a.array.shape[i] == 1, b, j)
-        if a.array.shape[i] != b.array.shape[j]:
+    for i, j, called_i, called_j in zip(over_a, over_b, mine, theirs, strict=True):
+        n, m = a.array.shape[i], b.array.shape[j]
+        if n != m and 1 not in (n, m):
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {a.array.shape[i]} in dim {i} and second has "
-                f"size {b.array.shape[j]} in dim {j}"
+                f"contracted dimensions need to match, but first has size {n} in dim {called_i} and second has size "
+                f"{m} in dim {called_j}"
             )
+        if n == 1 != m:  # a dimension of size 1 stands for as many as the other has
+            b = reduction.sum(b, axes=(j,), keepdims=True)
+        elif m == 1 != n:
+            a = reduction.sum(a, axes=(i,), keepdims=True)
     kept_a = [d for d in range(a.ndim) if d not in over_a]
     kept_b = [d for d in range(b.ndim) if d not in over_b]
     lead, tail = [a.array.shape[d] for d in kept_a], [b.array.shape[d] for d in kept_b]
@@ -112,12 +121,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return shape.reshape(linear.mm(left, right), tuple(lead + tail))
 
 
-def _summed_if(alone: bool, x: Tensor, axis: int) -> Tensor:
-    return reduction.sum(x, axes=(axis,), keepdims=True) if alone else x
-
-
-def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
     """The product of matrices, from the left."""
+    if out is not None:
+        return into(out, chain_matmul, *matrices)
     parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
     return reduce(linear.mm, parts)
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from adjoint.core.families import primitive
 from adjoint.core.spec import Spec, broadcast_shapes
+from adjoint.ops import reduction
 from adjoint.ops.contraction import bmm
 from adjoint.ops.movement import reshape, slice, swap
+
 from adjoint.ops.selection import where
 
 Shape = tuple[int, ...]
@@ -44,7 +46,30 @@ def inv(x: Any) -> Any:
     return np.linalg.inv(x)
 
 
-@primitive(spec=_number, node="LinalgDetBackward0", dx=lambda g, x, out: _spread(g * out) * transposed(inv(x)))
+def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
+    """From det(x) x⁻ᵀ, where x has an inverse."""
+    slope, rank = transposed(inv(x)), len(x.shape)
+    return reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True) * out - bmm(
+        out, bmm(transposed(g), slope)
+    )
+
+
+@primitive(spec=_same, dx=_cofactors_dx)
+def cofactors(x: Any) -> Any:
+    """∂ det(x) / ∂x: det(x) x⁻ᵀ, and for a singular x = U S Vᵀ the limit: det(U V) U diag(∏ of the other s) Vᵀ."""
+    size = np.linalg.det(x)
+    singular = size == 0
+    regular = np.where(singular[..., None, None], np.eye(x.shape[-1], dtype=x.dtype), x)
+    out = size[..., None, None] * np.swapaxes(np.linalg.inv(regular), -1, -2)
+    if singular.any():
+        u, s, vh = np.linalg.svd(x[singular])
+        rows = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :])
+        others = (np.linalg.det(u) * np.linalg.det(vh))[..., None] * rows.prod(-1)
+        out[singular] = (u * others[..., None, :]) @ vh
+    return out
+
+
+@primitive(spec=_number, node="LinalgDetBackward0", dx=lambda g, x: _spread(g) * cofactors(x))
 def det(x: Any) -> Any:
     """The determinant."""
     return np.linalg.det(x)
@@ -163,9 +188,7 @@ def qr_shapes(shape: Shape) -> tuple[Shape, ...]:
 def _qr_dx(g: Any, out: Any, x_shape: Shape) -> Any:
     m, n = x_shape[-2:]
     if m < n:
-        raise RuntimeError(
-            "The QR decomposition is not differentiable when mode='reduced' and nrows < ncols"
-        )
+        raise RuntimeError("The QR decomposition is not differentiable when mode='reduced' and nrows < ncols")
     (q, r), (gq, gr) = (unpacked(array, qr_shapes(x_shape)) for array in (out, g))
     inner = bmm(r, transposed(gr)) - bmm(transposed(gq), q)
     symmetric = _triangle(inner, 0.5, 0.0)
