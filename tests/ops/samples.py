@@ -374,7 +374,7 @@ def _factorisations() -> list[Sample]:
     tall, wide = draw("tall", (2, 4, 3)) + np.eye(4, 3), draw("wide", (2, 5)) + np.eye(2, 5)
     definite = np.array([[3.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 1.0]])
     return [
-        *(_sample(f, x) for f in (linalg.inv, linalg.det, linalg.logabsdet, linalg.sign_of_det)),
+        *(_sample(f, x) for f in (linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet, linalg.sign_of_det)),
         _sample(linalg.solve, x, draw("right", (2, 3, 2))),
         _sample(linalg.solve, x, draw("shared", (3, 2)), label="broadcast"),
         _sample(linalg.cholesky, definite, smooth=(0,)),

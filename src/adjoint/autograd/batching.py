@@ -42,9 +42,7 @@ Operands = Sequence[Operand]
 Rule = Callable[[Op, Operands, dict[str, Any], int], Tensor]
 
 
-def batched(
-    op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str
-) -> tuple[Tensor, bool]:
+def batched(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
     """The op's result, and whether its first dimension is the batch, of `size` examples."""
     if op.family == "random":
         from adjoint.autograd.batching_random import drawn
@@ -208,8 +206,8 @@ SHIFTED = frozenset(
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
         indexing.scatter_add, indexing.argsort, scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter,
         scatter.scatter_reduce, strides.diagonal, strides.diagonal_back, strides.unfold, strides.unfold_back,
-        windows.windows, windows.fold, assignment.taken, linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet, linalg.sign_of_det,
-        linalg.cholesky, linalg.eigh, linalg.qr, linalg.svd,
+        windows.windows, windows.fold, assignment.taken, linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet,
+        linalg.sign_of_det, linalg.cholesky, linalg.eigh, linalg.qr, linalg.svd,
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {

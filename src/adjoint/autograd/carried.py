@@ -62,6 +62,10 @@ class CarriedOutput(Carried):
         node = self.node()
         if not mode.recording or mode.duals is None or node is None:
             return self.tensor
+        if node.order < mode.floor:  # a vmap has begun since: the node, and its tangents, are of the level around
+            tracer: Any = mode.tracer
+            with tracer.outside():
+                return self.open()
         needed = {name for needs in node.op.needs for name in needs}
         for i, x in enumerate(self.inputs):
             if isinstance(x, Tensor):

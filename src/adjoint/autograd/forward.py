@@ -102,7 +102,7 @@ class Duals:
         levels = self.carried(inputs)
         if not levels:
             return None
-        if op.composite is not None and not op.linear:
+        if op.composite is not None and (not op.linear or mode.tracer is not None):
             composed: Tensor = op.composite(*inputs, **params)
             return composed
         packers = mode.packers

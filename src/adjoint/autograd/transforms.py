@@ -146,9 +146,7 @@ def pushforward(
 
     called = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError(
-            f"{called}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
-        )
+        raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     chosen = primals if argnums is None else given.chosen(primals, argnums)
     flat, structure = flatten(chosen)
     along, got = flatten(tangents)

@@ -89,12 +89,14 @@ class Tracer:
 
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
-        operands = tuple(self._operand(op, x) for x in inputs)
-        target = target_dtype(op, tuple(x.value if type(x) is Number else x for x in operands))
-        if any(type(x) is Number for x in operands):
+        operands = tuple([self._operand(op, x) for x in inputs])
+        if Number in map(type, operands):
+            target = target_dtype(op, tuple([x.value if type(x) is Number else x for x in operands]))
             operands = self._computed(op, operands, target)
+        else:
+            target = target_dtype(op, operands)
         if target is not None:
-            operands = tuple(self._converted(x, target) for x in operands)
+            operands = tuple([self._converted(x, target) for x in operands])
         specs = [
             x if isinstance(x, Value) else Spec((), target or getattr(given, "dtype", None) or np.dtype(type(x)))
             for x, given in zip(operands, inputs, strict=True)
@@ -109,7 +111,7 @@ class Tracer:
 
     def _operand(self, op: Any, x: Any) -> Any:
         if isinstance(x, Tensor):
-            return self.adopt(x)
+            return self.adopt(x) if type(x.array) is ndarray else x.array
         if isinstance(x, ndarray):
             return x.item() if x.ndim == 0 and op.family in LITERAL else self.graph.constant(x)
         return x.item() if isinstance(x, np.generic) else x
@@ -197,7 +199,7 @@ class Tracer:
 
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an op's node keeps of its inputs: the symbols of tensors."""
-        return tuple(self.adopt(x) if isinstance(x, Tensor) else x for x in inputs)
+        return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
     def detached(self, tensor: Tensor) -> Value:
         """The symbol: it has no history."""

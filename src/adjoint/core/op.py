@@ -207,7 +207,7 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
         nodes = tuple([None if n is None or n.order < mode.floor else n for n in nodes])
     if not any(nodes):
         return
-    mixed = unusual.inferred and not all(nodes) and any(is_inference(x) for x in inputs)
+    mixed = unusual.inferred and not mode.transformed and not all(nodes) and any(is_inference(x) for x in inputs)
     if mixed:
         nodes = tuple(x.memory.leaf if n is None and _is_leaf(x) else n for x, n in zip(inputs, nodes, strict=True))
     data = out.array
@@ -218,7 +218,7 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     ])  # fmt: skip
     last = len(op.rules) - 1
     wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
-    if mixed and not mode.transformed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
+    if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
         raise RuntimeError(NOT_SAVED)
     node = Node()
     node.op = op

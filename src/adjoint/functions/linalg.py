@@ -11,7 +11,7 @@ from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import gather, joining, linear, products, reduce, shape
 from adjoint.functions.products import matrix_power
 from adjoint.functions.surface import named, public
-from adjoint.ops import arithmetic, linalg, reduction, selection, transcendental
+from adjoint.ops import arithmetic, comparison, linalg, reduction, selection, transcendental
 from adjoint.ops.joint import parts
 
 __all__ = [
@@ -173,8 +173,11 @@ def svdvals(A: Tensor) -> Tensor:
 def pinv(A: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudoinverse, by way of the singular values above rcond · the largest."""
     u, s, vh = svd(A)
-    values = s.detach().numpy_view("pinv()")
-    small = constant(values <= rcond * values.max(-1, initial=0, keepdims=True))
+    values = s.detach()
+    if not values.numel():
+        return linalg.transposed(A)
+    largest = reduction.max(values, axes=(values.ndim - 1,), keepdims=True)
+    small = comparison.le(values, arithmetic.mul(largest, rcond))
     inverted = selection.where(small, 0.0, 1.0 / selection.where(small, 1.0, s))
     scaled = linalg.transposed(vh) * shape.unsqueeze(inverted, -2)
     return linear.matmul(scaled, linalg.transposed(u))

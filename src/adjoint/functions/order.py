@@ -70,7 +70,7 @@ def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
 def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
     if not flat.numel():
         if flat.array.dtype.kind != "f":
-            raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: NaN is not one of its numbers")
+            raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
         return constant(np.array(np.nan, flat.array.dtype))
     value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
     same: Any = comparison.logical_or(
@@ -119,7 +119,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     places = np.empty(array.shape[:-1], np.int64)
     for at in np.ndindex(*places.shape):
         row = array[at]
-        values, which, counts = np.unique(row, return_inverse=True, return_counts=True, equal_nan=False)
+        _, which, counts = np.unique(row, return_inverse=True, return_counts=True, equal_nan=False)
         places[at] = np.flatnonzero(which == counts.argmax())[-1]
     found = _picked(input, constant(np.expand_dims(places, axis)), axis, keepdim)
     return Extreme(named(found.values, "ModeBackward0"), found.indices)
@@ -173,9 +173,7 @@ def _quantile(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
     if isinstance(q, Tensor) and q.array.dtype != input.array.dtype:
-        raise RuntimeError(
-            f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}"
-        )
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}")
     wanted = np.asarray(q.numpy_view("quantile()") if isinstance(q, Tensor) else q, np.float64)
     if wanted.ndim > 1 or bool(np.any((wanted < 0) | (wanted > 1))):
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and its values in the range [0, 1]")
@@ -188,7 +186,8 @@ def _quantile(
     whole, real = np.dtype(np.int64), np.dtype(np.float64)
     end = x.array.shape[axis] - 1
     missing = reduction.sum(selection.cast(comparison.isnan(values.detach()), dtype=whole), axes=(axis,), keepdims=True)
-    last = arithmetic.maximum(arithmetic.sub(end, missing), 0) if ignore_nan else arithmetic.add(arithmetic.mul(missing, 0), end)
+    left_out = missing if ignore_nan else arithmetic.mul(missing, 0)
+    last = arithmetic.maximum(arithmetic.sub(end, left_out), 0)
     results = []
     for one in wanted.reshape(-1).tolist():
         place = arithmetic.mul(selection.cast(last, dtype=real), one)
@@ -230,15 +229,11 @@ def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, A
             rows[:, 0], return_index=True, return_inverse=True, return_counts=True, equal_nan=False
         )
     else:
-        _, first, inverse, counts = np.unique(
-            rows, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
+        _, first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return first, inverse.reshape(-1), counts, axis
 
 
-def _unique(
-    input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool
-) -> Any:
+def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
     first, inverse, counts, axis = _distinct(input, dim, consecutive)
     x = ravel(input) if dim is None else input
     op: Any = indexing.index

@@ -28,7 +28,8 @@ setattr(Tensor, "addmm_", in_place(linear.addmm, "addmm_"))  # noqa: B010  mypy 
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(linear.bmm(batch1, batch2), axes=(0,), keepdims=False)
-    return named(linear.weighed("addbmm", input, total, beta, alpha), "AddbmmBackward0", **_shown(batch1, batch2, beta, alpha))
+    out = linear.weighed("addbmm", input, total, beta, alpha)
+    return named(out, "AddbmmBackward0", **_shown(batch1, batch2, beta, alpha))
 
 
 def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.ops import reduction
 from adjoint.ops.contraction import bmm
 from adjoint.ops.movement import reshape, slice, swap
-
 from adjoint.ops.selection import where
 
 Shape = tuple[int, ...]
@@ -49,9 +48,8 @@ def inv(x: Any) -> Any:
 def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
     """From det(x) x⁻ᵀ, where x has an inverse."""
     slope, rank = transposed(inv(x)), len(x.shape)
-    return reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True) * out - bmm(
-        out, bmm(transposed(g), slope)
-    )
+    along = reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True)
+    return along * out - bmm(out, bmm(transposed(g), slope))
 
 
 @primitive(spec=_same, dx=_cofactors_dx)

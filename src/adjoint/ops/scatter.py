@@ -94,9 +94,7 @@ def _shares_of_product(
 
 
 def _rule(which: int) -> Any:
-    def rule(
-        g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, reduce: str, include_self: bool
-    ) -> Any:
+    def rule(g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, reduce: str, include_self: bool) -> Any:
         shares = _shares_of_product if reduce == "prod" else _among_equals
         return shares(g, x, source, out, indices, axis, include_self)[which]
 

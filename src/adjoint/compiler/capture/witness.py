@@ -83,6 +83,7 @@ class Witness:
         self._refused: BaseException | None = None
         self._apart: FrameType | None = None
         self._started = False
+        self._generated: dict[int, Any] = {}  # namespaces of code that was generated for this library
         self._interrupts = _interrupts()
 
     @property
@@ -224,14 +225,15 @@ class Witness:
             if file in FILES_WITH_CODES:
                 self._check_library(code, frame.f_back)
             return None
-        if self._apart is not None:
+        if self._apart is not None or (file[:1] == "<" and id(frame.f_globals) in self._generated):
             return None
         caller = frame.f_back.f_code.co_filename if frame.f_back is not None else ""
         if caller.startswith("<frozen importlib") or code.co_name == "__del__" or code in self._interrupts:
             self._apart = frame
             frame.f_trace_lines = False
             return self._go_apart
-        if code.co_filename[:1] == "<" and not is_user_namespace(frame.f_globals):
+        if file[:1] == "<" and not is_user_namespace(frame.f_globals):
+            self._generated[id(frame.f_globals)] = frame.f_globals
             return None
         activation = self._activations.get(frame)
         if activation is None:
