@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -255,3 +257,18 @@ def test_a_pass_that_is_taken_step_by_step_is_a_pass() -> None:
     for _ in ad.autograd.backward_steps(y * 3):
         pass
     assert [[g.item() for g in grads] for grads in calls] == [[3.0, 6.0]]
+
+
+def test_a_hook_on_several_leaves_leaves_nothing_for_the_garbage_collector() -> None:
+    def used() -> Any:
+        x, y = leaf(1.0), leaf(2.0)
+        register_multi_grad_hook((x, y), lambda gradients: None)
+        (x * y).sum().backward()
+        return weakref.ref(x)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert used()() is None
+    finally:
+        gc.enable()

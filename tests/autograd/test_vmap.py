@@ -465,3 +465,26 @@ def test_batched_grad_outputs_that_are_refused_or_unused() -> None:
     y.register_hook(lambda g: g * ad.rand(4, 3))
     with pytest.raises(RuntimeError, match="We do not yet support calling random operations inside of vmap"):
         grad(y, x, ad.ones(2, 4, 3, dtype=ad.float64), is_grads_batched=True)
+
+
+def test_a_function_of_examples_may_return_a_list_of_gradients() -> None:
+    class Product(ad.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return [gradients[0] * y, gradients[0] * x]
+
+    x, y = ad.tensor([1.0, 2.0], requires_grad=True), ad.tensor([[3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    ad.vmap(Product.apply, in_dims=(None, 0))(x, y).sum().backward()
+    assert x.grad.tolist() == [8.0, 10.0]
+    assert y.grad.tolist() == [[1.0, 2.0], [1.0, 2.0]]

@@ -306,3 +306,66 @@ def test_nothing_is_left_for_the_garbage_collector() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+OF_OUTPUTS: dict[str, Callable[[Any, Any], Any]] = {  # their gradients are made of what they gave
+    "pow": lambda t, x: (x**x).sum(),
+    "std": lambda t, x: x.std(0).sum(),
+    "mean": lambda t, x: (x.mean(0) ** 3).sum(),
+    "layer_norm": lambda t, x: (t.nn.functional.layer_norm(x, (3,)) ** 3).sum(),
+    "cross_entropy": lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 2, 1])),
+    "inv": lambda t, x: (t.linalg.inv(x) ** 2).sum(),
+    "solve": lambda t, x: (t.linalg.solve(x, x[0]) ** 2).sum(),
+    "svdvals": lambda t, x: (t.linalg.svdvals(x) ** 2).sum(),
+    "exp": lambda t, x: x.exp().tanh().sum(),
+}
+
+
+@pytest.mark.parametrize("name", OF_OUTPUTS)
+def test_hessian_through_ops_that_keep_their_output(name: str) -> None:
+    found = [t.func.hessian(lambda x, t=t: OF_OUTPUTS[name](t, x))(t.tensor(BATCH[:3] + 0.1)) for t in (ad, torch)]
+    np.testing.assert_allclose(found[0].numpy(), found[1].numpy(), rtol=1e-6, atol=1e-9)
+
+
+UNRECORDED: dict[str, Callable[[Any, Any], Any]] = {
+    "grad": lambda f, x: f.grad(lambda x: (x**3).sum())(x),
+    "jvp": lambda f, x: f.jvp(lambda x: x**3, (x,), (x,)),
+    "jvp of grad": lambda f, x: f.jvp(f.grad(lambda x: (x**3).sum()), (x,), (x,)),
+    "jacrev": lambda f, x: f.jacrev(lambda x: x**3)(x),
+    "jacfwd": lambda f, x: f.jacfwd(lambda x: x**3)(x),
+    "jacfwd of jacfwd": lambda f, x: f.jacfwd(f.jacfwd(lambda x: x**3))(x),
+    "hessian": lambda f, x: f.hessian(lambda x: (x**3).sum())(x),
+    "vmap of grad": lambda f, x: f.vmap(f.grad(lambda x: x**3))(x),
+    "jvp of vjp": lambda f, x: f.jvp(lambda x: f.vjp(lambda y: y**3, x)[1](x), (x,), (x,)),
+}
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+@pytest.mark.parametrize("name", UNRECORDED)
+def test_where_nothing_is_recorded_derivatives_are_the_same(name: str, mode: str) -> None:
+    x = ad.tensor(VECTOR)
+    expected = flatten(UNRECORDED[name](func, x))[0]
+    with getattr(ad, mode)():
+        inside = ad.tensor(VECTOR)
+        results = [flatten(UNRECORDED[name](func, given))[0] for given in (x, inside)]
+    for found in results:
+        for ours, same in zip(found, expected, strict=True):
+            assert ad.equal(ours, same)
+            assert not ours.requires_grad
+
+
+def test_tensors_of_inference_mode_are_constants() -> None:
+    with ad.inference_mode():
+        weights = ad.tensor(VECTOR)
+        inside = func.grad(lambda x: (x * weights * x).sum())(ad.ones(3))
+    outside = func.grad(lambda x: (x * weights * x).sum())(ad.ones(3))
+    assert np.array_equal(inside.numpy(), 2 * VECTOR.astype(np.float32))
+    assert ad.equal(inside, outside)
+    assert not inside.is_inference()
+
+
+def test_by_no_element_and_of_none() -> None:
+    nothing = ad.zeros(0)
+    assert func.jacfwd(ad.exp)(nothing).shape == func.jacrev(ad.exp)(nothing).shape == (0, 0)
+    assert func.jacfwd(lambda x: x[:0])(ad.ones(3)).shape == (0, 3)
+    assert func.hessian(lambda x: x.exp().sum())(nothing).shape == (0, 0)

@@ -94,9 +94,7 @@ def test_random_numbers_like_a_tensor_take_all_settings() -> None:
     for library in (ad, torch):
         library.manual_seed(3)
     drawn = [
-        t.randn_like(
-            t.tensor(X), device="cpu", dtype=t.float32, requires_grad=True, memory_format=t.preserve_format
-        )
+        t.randn_like(t.tensor(X), device="cpu", dtype=t.float32, requires_grad=True, memory_format=t.preserve_format)
         for t in (ad, torch)
     ]
     equal(*drawn)
@@ -116,3 +114,9 @@ def test_storage_shows_the_elements_of_the_whole_memory() -> None:
     assert storage[4] == 4.0
     assert storage.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert storage.data_ptr() == x.data_ptr() == x.untyped_storage().data_ptr()
+
+
+def test_types_of_complex_numbers_have_names() -> None:
+    z = ad.tensor([1j])
+    assert z.type() == "adjoint.ComplexFloatTensor"
+    assert z.type("adjoint.ComplexDoubleTensor").dtype is ad.complex128

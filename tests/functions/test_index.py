@@ -130,6 +130,9 @@ def test_errors(expression: str, head: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     [
+        "t.gather(x, 0, t.tensor([], dtype=t.int64))", "t.gather(v[1], 0, t.tensor([0, 0]))",
+        "t.gather(v[:1], 0, t.tensor(0))", "t.gather(v[1], 0, t.tensor(0))", "v[1].index_select(0, t.tensor([0]))",
+        "v[1].index_select(0, t.tensor([0, 0]))",
         "t.gather(x, 1, g)", "x.gather(-1, g)", "t.gather(x, 0, index=g[:1])", "t.gather(v, 0, i)",
         "t.take_along_dim(x, g[..., :1], 1)", "t.take_along_dim(x[..., :4], g[:1], 1)", "t.take_along_dim(x, i)",
         "t.scatter_add(x, 1, g, g.to(t.float64))", "t.scatter_add(x, 0, g[:2, :, :2], x.detach())",

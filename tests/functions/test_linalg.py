@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.functions.oracle import same, same_error
@@ -25,7 +27,8 @@ GIVEN = {"a": A, "p": P, "l": L, "b": B, "v": V, "w": T}
         "t.linalg.inv(a)", "a.inverse()", "t.linalg.det(a)", "a.det()", "t.linalg.slogdet(a)", "a.slogdet()",
         "t.logdet(p)", "t.linalg.solve(a, b)", "t.linalg.solve(p, v)",
         "t.linalg.solve(a, b.transpose(1, 2), left=False)", "t.linalg.cholesky(p)", "t.linalg.cholesky(l)",
-        "p.cholesky()", "t.linalg.cholesky(p, upper=True)", "t.linalg.eigvalsh(p)", "t.linalg.eigvalsh(l)",
+        "p.cholesky()", "t.linalg.cholesky(p, upper=True)",
+        "t.linalg.cholesky(l.t(), upper=True)", "t.linalg.eigvalsh(p)", "t.linalg.eigvalsh(l)",
         "t.linalg.eigh(p)[1].abs()", "t.linalg.eigvalsh(l, 'U')[0]", "t.linalg.qr(w)[0].abs()",
         "t.linalg.qr(a)[1].abs()", "t.linalg.svdvals(w)", "t.linalg.svd(w, False)[1]",
         "t.linalg.svd(w, full_matrices=False)[0].abs()", "t.linalg.svd(w.t(), full_matrices=False)[2].abs()",
@@ -48,6 +51,9 @@ def test_values_and_gradients(expression: str) -> None:
         ("t.linalg.det(w)", "A must be batches of square matrices, but they are 4 by 2 matrices"),
         ("t.linalg.solve(p, w)", "linalg.solve: Incompatible shapes of A and B for the equation AX = B"),
         ("t.linalg.qr(a, 'most')", "qr received unrecognized mode 'most'"),
+        ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U'"),
+        ("t.linalg.norm(a, 2)", "If dim is not specified but ord is, the input must be 1D or 2D. Got 3D."),
+        ("t.linalg.cross(p, v)", "inputs must have the same number of dimensions"),
         ("t.linalg.matrix_norm(w, 3)", "linalg.matrix_norm: Order 3 not supported."),
     ],
 )
@@ -67,3 +73,24 @@ def test_nodes_are_named_as_in_pytorch(name: str) -> None:
         out = getattr(library.linalg, name)(library.tensor(P, requires_grad=True))
         names.append((out[-1] if isinstance(out, tuple) else out).grad_fn.name())
     assert names[0] == names[1]
+
+
+def test_a_determinant_has_a_gradient_where_there_is_no_inverse() -> None:
+    ones = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]])  # of rank 2
+    x = ad.tensor(np.stack([ones, np.eye(3), np.zeros((3, 3))]), requires_grad=True)
+    (slope,) = ad.autograd.grad(ad.linalg.det(x).sum(), x)
+    minors = [[4.0, 4.0, -4.0], [-2.0, -2.0, 2.0], [0.0, 0.0, 0.0]]
+    np.testing.assert_allclose(slope[0].numpy(), minors, atol=1e-12)
+    np.testing.assert_allclose(slope[1:].numpy(), [np.eye(3), np.zeros((3, 3))], atol=1e-12)
+    assert ad.autograd.gradcheck(ad.linalg.det, x, check_forward_ad=True)
+
+
+def test_pseudoinverses_of_examples() -> None:
+    x = ad.tensor(B)
+    assert ad.allclose(ad.vmap(ad.linalg.pinv)(x), ad.linalg.pinv(x))
+    assert ad.linalg.pinv(ad.zeros(0, 3)).shape == (3, 0)
+
+
+def test_the_identity_that_is_a_power_can_be_written() -> None:
+    out: Any = ad.linalg.matrix_power(ad.ones(2, 2, 2), 0).add_(1)
+    assert out.tolist() == [[[2.0, 1.0], [1.0, 2.0]]] * 2

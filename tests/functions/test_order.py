@@ -39,6 +39,11 @@ GIVEN = {"x": X, "v": V, "a": A, "i": WHOLE, "m": M, "s": S, "b": B}
         "t.searchsorted(b, v, side='right', out_int32=True)", "t.searchsorted(t.sort(x).values, x[..., :2])",
         "t.bucketize(x, b)", "t.bucketize(v, b, right=True)", "t.isin(i, t.tensor([1, 3]))",
         "t.isin(v, t.tensor([1.0]), invert=True)", "t.isin(i, 3)", "i.bincount()", "t.bincount(i, v.detach())",
+        "t.unique(v.detach()[:0], return_inverse=True, return_counts=True)",
+        "t.unique(m[:0], dim=0, return_counts=True)", "t.unique_consecutive(m[:0], dim=0, return_inverse=True)",
+        "v.quantile(0.3, 0, True)", "a.quantile(0.7, 1, interpolation='higher')",
+        "a.nanquantile(t.tensor([0.0, 0.5, 1.0], dtype=t.float64), 1, interpolation='nearest')",
+        "x.quantile(t.tensor([0.2, 0.6], dtype=t.float64), 1, True, interpolation='midpoint')",
         "t.bincount(i, minlength=7)", "t.bincount(i[:0])", "x.histc(5)", "t.histc(v, 4, 0, 2)", "t.argwhere(i)",
     ],
 )  # fmt: skip
@@ -57,6 +62,16 @@ def test_values(expression: str) -> None:
         ("m.bincount()", "bincount only supports 1-d non-negative integral inputs."),
         ("(-i).bincount()", "bincount only supports 1-d non-negative integral inputs."),
         ("t.histc(v, 4, 3, 1)", "max must be larger than min"),
+        ("t.histc(v, 0)", "bins must be > 0, but got 0"),
+        ("t.histc(a, 4)", "is not finite"),
+        ("t.histc(v / 0, 4)", "is not finite"),
+        ("i.bincount(minlength=-1)", "minlength should be >= 0"),
+        ("i.bincount(v[:2])", "weights should be 1-d and have the same length as input"),
+        ("v.quantile(t.tensor([0.5], dtype=t.float32))", "q tensor must be same dtype as the input tensor"),
+        ("v[:0].mode()", "Expected reduction dim 0 to have non-zero size"),
+        ("m[:, :0].mode(1)", "Expected reduction dim 1 to have non-zero size"),
+        ("t.searchsorted(b, v, right=True, side='left')", "side and right can't be set to opposites"),
+        ("t.searchsorted(s, s)", "boundaries tensor"),
     ],
 )
 def test_errors(expression: str, head: str) -> None:
@@ -87,3 +102,21 @@ def test_nodes_are_named_as_in_pytorch() -> None:
         outs = [v.median(), v.median(0)[0], v.nanmedian(), v.nanmedian(0)[0], v.kthvalue(1)[0], v.mode()[0]]
         names.append([out.grad_fn.name() for out in outs])
     assert names[0] == names[1]
+
+
+def test_nan_is_never_twice_the_same_element() -> None:
+    values, indices = ad.tensor([np.nan, 2.0, np.nan, 1.0, 2.0]).mode()
+    assert (values.item(), indices.item()) == (2.0, 4)
+    assert ad.tensor([np.nan, np.nan]).mode().values.isnan()
+
+
+def test_no_integer_is_the_median_of_nothing() -> None:
+    assert ad.zeros(0).median().isnan()
+    with pytest.raises(RuntimeError, match=r"median\(\): an empty tensor of adjoint.int64"):
+        ad.zeros(0, dtype=ad.int64).median()
+
+
+def test_quantiles_of_examples() -> None:
+    x = ad.tensor(X)
+    each = ad.vmap(lambda row: row.nanquantile(0.3, 0))(x)
+    assert ad.equal(each, ad.stack([row.quantile(0.3, 0) for row in x]))

@@ -25,7 +25,11 @@ GIVEN = {"a": A, "b": B, "q": Q, "c": C, "d": D, "v": V, "w": W, "s": S}
     "expression",
     [
         "t.addbmm(q, c, d)", "q.addbmm(c, d, beta=2, alpha=-1)", "(q * 1).addbmm_(c, d)", "t.baddbmm(q, c, d)",
-        "t.baddbmm(s, c, d, beta=0.5)", "t.addmv(v, q, v, beta=0, alpha=2)", "(v * 1).addmv_(q, v)", "t.addr(q, v, v)",
+        "t.baddbmm(s, c, d, beta=0.5)", "t.addmv(v, q, v, beta=0, alpha=2)", "(v * 1).addmv_(q, v)",
+        "t.addmv(v / 0, q, v, beta=0)",
+        "t.addr(q / 0, v, v, beta=0)", "t.addmm(q / 0, q, q, beta=0)", "t.baddbmm(s / 0, c, d, beta=0)",
+        "t.addmm(t.ones(2, dtype=t.int64), t.ones(2, 2, dtype=t.int64), t.ones(2, 2, dtype=t.int64), beta=3)",
+        "t.tensordot(a[:, :1], b, ([1], [0]))", "t.tensordot(a, b[:1], ([1], [0]))", "t.addr(q, v, v)",
         "(q * 1).addr_(v, v, alpha=3)", "(q * 1).addmm_(q, q)", "v.ger(w)", "v.inner(v)", "t.inner(a, q)",
         "t.inner(c, b[:, :3].repeat(1, 2)[:, :4])", "v.inner(s)", "v.vdot(v)",
         "t.tensordot(c, d, dims=([1, 2], [2, 1]))", "t.tensordot(a, q, 1)", "t.tensordot(v, w, dims=0)",
@@ -47,6 +51,7 @@ def test_values_and_gradients(expression: str) -> None:
     ("expression", "head"),
     [
         ("t.addmv(v, q, q)", "vector"),
+        ("t.addr(c, v, v)", "expand"),
         ("t.inner(a, w)", "the last dimension must match on both input tensors but got shapes [2, 3]"),
         ("t.tensordot(a, w, 1)", "contracted dimensions need to match, but first has size 3 in dim -1"),
         ("t.cross(a, b, dim=0)", "inputs dimension 0 must have length 3."),
@@ -86,3 +91,17 @@ def test_nodes_are_named_as_in_pytorch() -> None:
         ]  # fmt: skip
         names.append([out.grad_fn.name() for out in outs])
     assert names[0] == names[1]
+
+
+def test_products_where_the_caller_says() -> None:
+    a, q, out = ad.tensor(A), ad.tensor(Q), ad.empty(2, 3, dtype=ad.float64)
+    assert ad.tensordot(a, q, 1, out=out) is out
+    assert ad.equal(out, a @ q)
+    assert ad.chain_matmul(a, q, q, out=out) is out
+    assert ad.allclose(out, a @ q @ q)
+
+
+def test_a_fraction_of_integers_is_refused() -> None:
+    x = ad.ones(2, 2, dtype=ad.int64)
+    with pytest.raises(RuntimeError, match="addmm: For integral input tensors"):
+        ad.addmm(x, x, x, beta=0.5)

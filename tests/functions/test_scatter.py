@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.functions.oracle import same, same_error
@@ -33,7 +35,8 @@ GIVEN = {"x": X, "y": Y, "i": WHOLE, "j": J, "r": R, "rr": RR, "k": K, "s": S, "
         "x.scatter_add(0, i, y[:2])", "(x * 2).scatter_add_(0, i, y[:2])", "x.index_add(0, rr, y)",
         "x.index_add(1, r, y[:, :2], alpha=3)", "t.index_add(x, 0, r, y[1:])", "(x * 1).index_add_(0, rr, y)",
         "x.index_copy(0, r, y[:2])", "x.index_copy(1, r, y[:, 1:3])", "(x * 1).index_copy_(0, r, y[:2])",
-        "x.index_fill(0, r, 2)", "x.index_fill(1, r, s)", "(x * 1).index_fill_(0, rr, -1)", "x.masked_scatter(k, v)",
+        "x.index_fill(0, r, 2)", "x.index_fill(0, r - 3, 2)",
+        "x.index_fill(1, r, s)", "(x * 1).index_fill_(0, rr, -1)", "x.masked_scatter(k, v)",
         "x.masked_scatter(k[0], y)", "(x * 1).masked_scatter_(k, y)", "x.take(t.tensor([[0, 11], [3, 3]]))",
         "t.take(x, t.tensor(5))", "x.take(t.tensor([-1]))", "x.put(t.tensor([1, 5]), v[:2])",
         "x.put(t.tensor([[1, 1]]), v[:2], True)", "(x * 1).put_(r, v[:2])", "x.index_put((r, rr[:2]), v[:2])",
@@ -124,6 +127,9 @@ def test_names_of_nodes(expression: str) -> None:
         ("x.scatter(0, i, y, reduce='max')", "reduce argument must be either add or multiply."),
         ("x.index_add(0, i, y)", "Index"),
         ("x.index_add(0, r, y.to(t.float32)[:2])", "must have the same scalar type"),
+        ("x.index_add(0, r - 3, y[:2])", "index -1 is out of bounds for dimension 0 with size 3"),
+        ("x.index_copy(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
+        ("x.scatter_add(0, j, y.to(t.float32))", "Expected self.dtype to be equal to src.dtype"),
         ("x.index_fill(0, r, v)", "index_fill_ only supports a 0-dimensional value tensor"),
         ("x.masked_scatter(k.long(), y)", "masked_scatter_ only supports boolean masks"),
         ("x.masked_scatter(k, v[:2])", "Number of elements of source < number of ones in mask"),
@@ -134,3 +140,21 @@ def test_names_of_nodes(expression: str) -> None:
 )
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_an_extreme_that_is_nan_gets_the_gradient_of_its_place(reduce: str, include_self: bool) -> None:
+    x = ad.tensor([1.0, np.nan, 2.0], requires_grad=True)
+    source = ad.tensor([5.0, np.nan], requires_grad=True)
+    out: Any = x.scatter_reduce(0, ad.tensor([2, 2]), source, reduce, include_self=include_self)
+    (out * ad.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0, 0.0]  # nothing is brought to the first two
+    assert source.grad.tolist() == [0.0, 3.0]
+
+
+def test_a_factor_for_integers_is_an_integer() -> None:
+    x, i = ad.zeros(3, dtype=ad.int64), ad.tensor([0, 0])
+    assert x.index_add(0, i, ad.tensor([1, 2]), alpha=2.0).tolist() == [6, 0, 0]
+    with pytest.raises(RuntimeError, match=r"alpha must not be a floating point number, got 2\.5"):
+        x.index_add(0, i, ad.tensor([1, 2]), alpha=2.5)

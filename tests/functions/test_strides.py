@@ -162,3 +162,11 @@ def test_memory_of_a_tensor() -> None:
 def test_as_strided_of_an_example() -> None:
     with pytest.raises(RuntimeError, match="can access memory outside of `tensor`, which has 4 elements"):
         ad.vmap(lambda x: x.as_strided((5,), (1,), 0))(ad.ones(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "head"), [((2,), -1, "invalid storage offset -1"), ((-1,), 0, "negative dimension -1")]
+)
+def test_nothing_is_read_before_the_memory(size: tuple[int, ...], offset: int, head: str) -> None:
+    with pytest.raises(RuntimeError, match=head):
+        ad.arange(4.0).as_strided(size, (1,), offset)

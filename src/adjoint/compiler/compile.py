@@ -15,6 +15,7 @@ from adjoint.compiler import tree
 from adjoint.compiler.graph import TraceError
 from adjoint.compiler.recompilation import Recompilation, why
 from adjoint.core.mode import mode, unusual
+from adjoint.core.node import Leaf
 from adjoint.core.tensor import Tensor
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
@@ -334,7 +335,9 @@ def _signature(leaf: Any) -> Any:
     """What of an argument decides which program runs: everything, except a tensor's values and a float."""
     if isinstance(leaf, Tensor):
         # a parameter may be met again as state: each has a program of its own
-        return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if type(leaf) is Tensor else id(leaf)
+        hooked = type(leaf.node) is Leaf and leaf.node.hooks is not None  # hooks are the tensor's own
+        alike = type(leaf) is Tensor and not hooked
+        return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if alike else id(leaf)
     if type(leaf) is float:
         return float
     if isinstance(leaf, np.ndarray):

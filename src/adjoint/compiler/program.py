@@ -78,7 +78,7 @@ class Program:
             now = self._now(tensor, symbol)
             if now is None or now.node is not node:
                 return False
-        if not self.binding.refresh(self._names):
+        if not self.binding.refresh(self._names) or self._met_twice():
             return False
         for k, place in self.located():
             self._names[f"A{k}"] = place().array
@@ -86,6 +86,11 @@ class Program:
             self._names[f"E{k}"] = guard.expected
         self._names["written"], self._names["storages"] = self.written()
         return True
+
+    def _met_twice(self) -> bool:
+        """True if tensors that lay apart when the step was traced are one now, where the step writes."""
+        moved = {s: s.source.locate().array for _, _, s in self._captured() if s.source.expression is not None}
+        return bool(self.outcome.writes) and len({id(array) for array in moved.values()}) < len(moved)
 
     def changes(self, given: list[Any]) -> list[Change]:
         """The guards that fail for a call with these tensors and numbers."""

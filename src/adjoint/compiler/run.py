@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.compiler import tree
 from adjoint.compiler.bind import GradientSlot
+from adjoint.compiler.evaluate import operand
 from adjoint.compiler.fuse import Group
 from adjoint.compiler.graph import Argument, Computed, Constant, Setting, Value
 from adjoint.compiler.history import Backward
@@ -16,6 +17,7 @@ from adjoint.compiler.number import guard_code
 from adjoint.compiler.outcome import Leaf
 from adjoint.compiler.runtime import Segment
 from adjoint.core.mode import mode
+from adjoint.core.node import Leaf as AccumulateGrad
 from adjoint.core.op import evaluate
 from adjoint.core.storage import INFERENCE
 from adjoint.core.tensor import Tensor
@@ -83,6 +85,8 @@ class Writer:
             differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
             self._say(f"if type(a{i}) is not ndarray or {differs}: return MISS")
             self._say(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
+            if type(node) is AccumulateGrad and node.hooks is None:
+                self._say(f"if x{i}.node.hooks is not None: return MISS")
             if v.shape:
                 self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
         if self.outcome.writes:
@@ -106,6 +110,8 @@ class Writer:
             place = self.name(tensor, "t")
             bare = "None" if node is None else self.name(node, "node")
             test = f"{place}.node is {bare}"
+            if type(node) is AccumulateGrad and node.hooks is None:
+                test += f" and {bare}.hooks is None"
             if symbol.source.expression is not None:
                 place, test = "t", f"(t := {symbol.source.expression(self.name)}).node is {bare}"
             if k in located:
@@ -179,7 +185,8 @@ class Writer:
 
     def _call(self, value: Value) -> None:
         operands = [
-            self.binding.array_of(x, self.names) if isinstance(x, Value) else self.name(x, "k") for x in value.inputs
+            self.binding.array_of(x, self.names) if isinstance(x, Value) else self.name(operand(value, i, x, {}), "k")
+            for i, x in enumerate(value.inputs)
         ]
         if value.op.family == "contraction":
             self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", 2)
@@ -224,9 +231,13 @@ class Writer:
             self._say(f"if mode.inference: inferred(({made}))", 2)
         if self.program.backward is not None:
             self._history(self.program.backward, parents)
-        for effect in self.outcome.effects:
-            self._say(f"{self.name(effect.write)}({self._tree(effect.structure, effect.leaves)})")
-        self._say(f"return ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
+        # all values first: an effect may change what another looks at
+        self._say(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
+        for i, effect in enumerate(self.outcome.effects):
+            self._say(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
+        for i, effect in enumerate(self.outcome.effects):
+            self._say(f"{self.name(effect.write)}(e{i})")
+        self._say("return leaves")
 
     def _history(self, backward: Backward, parents: list[Tensor | int]) -> None:
         """The node of the results, with what its backward half needs of this call."""
@@ -280,14 +291,15 @@ def inferred(results: tuple[Tensor, ...]) -> None:
 
 
 def _explained_call(value: Value) -> Callable[..., Any]:
-    op, params, origin = value.op, value.params, value.origin
+    op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
 
     def call(*operands: Any) -> Any:
         try:
-            return evaluate(op, operands, params)
+            result = evaluate(op, operands, params)
         except Exception as error:
             if origin is not None:
                 error.add_note(f"in the compiled step: {op.name}, from {origin.site}")
             raise
+        return result if op.family == "check" or result.dtype == dtype else result.astype(dtype)
 
     return call

@@ -14,7 +14,8 @@ from adjoint.compiler import tree
 from adjoint.compiler.build import Entry, build, conclude
 from adjoint.compiler.capture import MISSING, Attribute, Contents, Place, Witness, Write
 from adjoint.compiler.capture.contents import Snapshot, snapshot
-from adjoint.compiler.capture.plain import unchanged
+from adjoint.compiler.capture.place import tensors_in
+from adjoint.compiler.capture.plain import alike
 from adjoint.compiler.graph import TraceError
 from adjoint.compiler.guard import PLAIN, Change, told
 from adjoint.compiler.halves import Past, derive
@@ -90,6 +91,8 @@ class Session:
         self.witness = Witness(self._refuse)
         self.tracer = Tracer(name, self._location, self._is_set)
         self.tracer.on_filled = self._filled
+        self._places: dict[int, list[Place]] = {}
+        self._indexed = 0  # how many reads these are of
         self._bound: dict[int, Place] = {}  # tensors that are found anew in each call: their places
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
@@ -177,7 +180,7 @@ class Session:
         """Where a captured tensor is found, if another may take its place: no parameter, without history."""
         if type(tensor) is not Tensor or tensor.node is not None:
             return None
-        places = [read.place for read in self.witness.reads if read.value is tensor]
+        places = self._found().get(id(tensor), [])
         if len(places) != 1:
             return None
         (place,) = places
@@ -188,6 +191,15 @@ class Session:
             return found if type(found) is Tensor else None
 
         return locate, place.expression
+
+    def _found(self) -> dict[int, list[Place]]:
+        """The places of each tensor that the step read so far."""
+        reads = self.witness.reads
+        for read in reads[self._indexed :]:
+            for place, tensor in tensors_in(read.place, read.value, self.witness.as_before):
+                self._places.setdefault(id(tensor), []).append(place)
+        self._indexed = len(reads)
+        return self._places
 
     def _filled(self, container: Any) -> None:
         self.witness.past.meet(container)
@@ -276,19 +288,25 @@ class Session:
 
     def _guards(self, outcome: Outcome, given: list[Any]) -> None:
         numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
+        used = {id(x) for x in self.tracer.met()}
         for read in self.witness.reads:
-            if is_number(read.value) or self._bound.get(id(read.value)) is read.place:
+            if is_number(read.value):
                 continue
-            if id(read.value) in numbers:
-                outcome.guards.append(ArgumentGuard(read.place, numbers[id(read.value)], read.site))
-            else:
+            whole = isinstance(read.value, Tensor)
+            if not whole:
                 outcome.guards.append(PlaceGuard(read.place, read.value, read.site))
+            for place, tensor in tensors_in(read.place, read.value, self.witness.as_before):
+                bound = self._bound.get(id(tensor))
+                if id(tensor) in numbers:
+                    outcome.guards.append(ArgumentGuard(place, numbers[id(tensor)], read.site))
+                elif bound != place and (whole or bound is not None or id(tensor) in used):
+                    outcome.guards.append(PlaceGuard(place, tensor, read.site))
 
 
 def _differing(then: list[Any], now: list[Any]) -> tuple[str, str]:
     """The first elements of two snapshots that differ."""
     for a, b in zip(then, now, strict=False):
-        if not unchanged(b, a):
+        if not alike(b, a):
             return told(a), told(b)
     return f"{len(then)} entries", f"{len(now)} entries"
 

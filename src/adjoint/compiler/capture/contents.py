@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.capture.plain import ATOMS, unchanged
+from adjoint.compiler.capture.plain import ATOMS, Member, alike
+from adjoint.core.tensor import Tensor
 
 CONTAINERS = (list, dict, tuple, set, frozenset, deque, bytearray, np.ndarray, array)
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray, array)
@@ -32,7 +33,7 @@ class Snapshot:
         return (
             isinstance(other, Snapshot)
             and len(self.elements) == len(other.elements)
-            and all(map(unchanged, self.elements, other.elements))
+            and all(map(alike, self.elements, other.elements))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -149,4 +150,5 @@ def _take(value: Any, found: list[Any], seen: dict[int, int], before: Callable[[
     for element in elements(shown):
         if len(found) > MOST:
             return
-        _take(element, found, seen, before)
+        unplaced = isinstance(shown, set | frozenset) and isinstance(element, Tensor)
+        _take(Member(element) if unplaced else element, found, seen, before)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from adjoint.compiler.capture.contents import agrees, assign, flat, snapshot
-from adjoint.compiler.capture.plain import unchanged
+from adjoint.compiler.capture.plain import alike, unchanged
+from adjoint.core.tensor import Tensor
 
 
 class Missing:
@@ -89,11 +91,12 @@ class Place:
         if value is MISSING:
             return f"{name(self)}.read() is {name(MISSING)}"
         source, expected = self.expression(name), name(value)
-        return f"({source} is {expected} or {name(unchanged)}({source}, {expected}))"
+        compared = alike if isinstance(value, tuple) else unchanged
+        return f"({source} is {expected} or {name(compared)}({source}, {expected}))"
 
     def holds(self, value: Any) -> bool:
         """True while a read gives `value`; numbers, strings and tuples of them are compared by type and value."""
-        return unchanged(self.read(), value)
+        return (alike if isinstance(value, tuple) else unchanged)(self.read(), value)
 
     def _set(self, value: Any) -> None:
         raise NotImplementedError
@@ -262,6 +265,70 @@ class Item(Place):
 
     def _set(self, value: Any) -> None:
         self.holder[self.name] = value
+
+
+class Part(Place):
+    """The item `name` of a tuple that lies in the place `holder`."""
+
+    __slots__ = ()
+    holder: Place
+
+    @property
+    def what(self) -> str:
+        """`item 0 of attribute 'state' of Model`."""
+        return f"item {self.name!r} of {self.holder.what}"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """That of the place around, and the item's number."""
+        return type(self), self.holder.key, self.name
+
+    def read(self) -> Any:
+        """The item, or MISSING."""
+        try:
+            return self.holder.read()[self.name]
+        except (LookupError, TypeError):
+            return MISSING
+
+    def delete(self) -> None:
+        """A tuple keeps what it has."""
+        raise TypeError(f"{self.what} cannot be deleted")
+
+    def expression(self, name: Name) -> str:
+        """`o.state[0]`."""
+        return f"{self.holder.expression(name)}[{self.name!r}]"
+
+    def _set(self, value: Any) -> None:
+        raise TypeError(f"{self.what} cannot be set")
+
+
+def tensors_in(place: Place, value: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place, Any]]:
+    """The tensors that a read of `place` found: the value, or within it, each with a place of its own.
+
+    `before` gives a copy of a container as it was when the step began, or the container itself.
+    """
+    if isinstance(value, Tensor):
+        yield place, value
+    elif isinstance(place, Contents):
+        yield from _held(place.holder, before)
+    elif isinstance(value, tuple):
+        for i, element in enumerate(value):
+            yield from tensors_in(Part(place, i), element, before)
+
+
+def _held(container: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place, Any]]:
+    shown = before(container)
+    if isinstance(shown, dict):
+        pairs: Any = shown.items()
+    elif isinstance(shown, list | deque | tuple):
+        pairs = enumerate(shown)
+    else:
+        return
+    for key, element in pairs:
+        if isinstance(element, dict | list | deque):
+            yield from _held(element, before)
+        else:
+            yield from tensors_in(Item(container, key), element, before)
 
 
 class Contents(Place):

@@ -177,7 +177,7 @@ class Witness:
     def _read_contents(self, container: Any, frame: FrameType) -> None:
         place = Contents(container)
         if place not in self._reads and id(container) not in self._arguments:
-            self._reads[place] = Read(place, snapshot(container, self._as_before), site_in(frame))
+            self._reads[place] = Read(place, snapshot(container, self.as_before), site_in(frame))
             self.past.expand(container)
 
     def write(self, place: Place, before: Any, frame: FrameType) -> None:
@@ -340,7 +340,8 @@ class Witness:
                 self._take_argument(element)
         self.past.meet(argument)
 
-    def _as_before(self, container: Any) -> Any:
+    def as_before(self, container: Any) -> Any:
+        """A copy of the container as it was before the step changed it; itself if it did not."""
         written = self._writes.get(Contents(container))
         return container if written is None else written.before
 
