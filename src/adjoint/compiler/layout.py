@@ -56,11 +56,13 @@ def lay_out(graph: Graph) -> Graph:
                 inputs = tuple(in_memory(i) if isinstance(i, Value) and is_made(_base(i, views)) else i for i in inputs)
             made = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
         renamed[v] = made
+    given: set[Value] = set()
     for v in graph.outputs:
         made = renamed[v]
-        if made in out.outputs or is_virtual(made) or made.op is None:
+        if made in given or is_virtual(made) or made.op is None:
             copies.pop(made, None)  # results that happen to be equal still have memory of their own
             made = in_memory(made)
+        given.add(made)
         out.outputs.append(made)
     return out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -34,21 +33,29 @@ class Plan(NamedTuple):
 
 def plan(spans: Iterable[Span]) -> Plan:
     """Place spans first fit, the largest first; two spans overlap in memory only if they do not in time."""
-    placed: list[tuple[int, int, int, int]] = []  # start and end in memory, first and last step; in order
+    order = sorted(spans, key=lambda s: (-s.value.nbytes, s.first))
+    placed = np.zeros((4, len(order)), np.int64)  # start and end in memory, first and last step; by start
     offsets: dict[Value, int] = {}
-    unshared = 0
-    for span in sorted(spans, key=lambda s: (-s.value.nbytes, s.first)):
-        size = _aligned(max(span.value.nbytes, 1))
-        unshared += size
-        at = 0
-        for start, end, first, last in placed:
-            if first <= span.last and span.first <= last:
-                if at + size <= start:
-                    break
-                at = max(at, end)
-        insort(placed, (at, at + size, span.first, span.last))
+    size = unshared = 0
+    for n, span in enumerate(order):
+        needed = _aligned(max(span.value.nbytes, 1))
+        starts, ends, firsts, lasts = placed[:, :n]
+        rivals = (firsts <= span.last) & (span.first <= lasts)
+        at = _lowest(starts[rivals], ends[rivals], needed)
+        i = np.searchsorted(starts, at)
+        placed[:, i + 1 : n + 1] = placed[:, i:n]
+        placed[:, i] = at, at + needed, span.first, span.last
         offsets[span.value] = at
-    return Plan(offsets, max((end for _, end, _, _ in placed), default=0), unshared)
+        size = max(size, at + needed)
+        unshared += needed
+    return Plan(offsets, size, unshared)
+
+
+def _lowest(starts: Any, ends: Any, size: int) -> int:
+    """The lowest place with room for `size` bytes between intervals, which come by their starts, or above them."""
+    below = np.maximum.accumulate(np.concatenate(([0], ends)))  # where what comes before each of them ends
+    room = np.flatnonzero(starts - below[:-1] >= size)
+    return int(below[room[0] if len(room) else -1])
 
 
 def _aligned(size: int) -> int:

@@ -64,6 +64,10 @@ class Outcome:
         self.structure = tree.LEAF
         self.leaves: list[Leaf] = []
 
+    def every_leaf(self) -> list[Leaf]:
+        """Those of the return value, and of what the step keeps."""
+        return [*self.leaves, *(leaf for effect in self.effects for leaf in effect.leaves)]
+
     def outputs(self) -> list[Value]:
         """All values that the graph must compute."""
         gradients = [v for _, v in self.gradients if v is not None]
@@ -104,7 +108,8 @@ class Results:
         if id(x) in self._arguments:
             return Leaf("argument", self._arguments[id(x)])
         if type(x.array) is np.ndarray:
-            return Leaf("object", x)  # a tensor that the step only handed on
+            location = self.tracer.locate(x)  # a tensor that the step only handed on
+            return Leaf("object", x) if location is None else Leaf("state", location[0])
         if id(x) in self._states:
             source = getattr(self._states[id(x)], "source", None)
             moves = isinstance(source, State) and source.expression is not None

@@ -74,9 +74,10 @@ class Writer:
         for v in arguments:
             i = v.source.number
             tensor, node = given.get(i, (None, None))
+            hooked = type(node) is AccumulateGrad and node.hooks is not None
             own = (
                 "type(x{}) is not Tensor"
-                if type(tensor) in (Tensor, type(None))
+                if type(tensor) in (Tensor, type(None)) and not hooked
                 else f"x{{}} is not {self.name(tensor, 't')}"
             )
             self._say(f"if {own.format(i)}: return MISS")
@@ -130,7 +131,7 @@ class Writer:
         """The step's arithmetic on Python numbers, and what it relies on."""
         arithmetic = self.outcome.arithmetic
         wanted = [v.source.name for v in self.graph.of_kind(Computed)]
-        wanted += [leaf.of for leaf in self._every_leaf() if leaf.kind == "number"]
+        wanted += [leaf.of for leaf in self.outcome.every_leaf() if leaf.kind == "number"]
         lines = arithmetic.needed(wanted)
         if not lines and not arithmetic.sources:
             return
@@ -144,9 +145,6 @@ class Writer:
             else:
                 self._say(f"if not ({guard_code(line)}): return MISS", 2)
         self._say("except (*GONE, ArithmeticError): return MISS")
-
-    def _every_leaf(self) -> list[Leaf]:
-        return [*self.outcome.leaves, *(leaf for effect in self.outcome.effects for leaf in effect.leaves)]
 
     def _inputs(self) -> None:
         """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""

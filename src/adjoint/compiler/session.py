@@ -288,7 +288,7 @@ class Session:
 
     def _guards(self, outcome: Outcome, given: list[Any]) -> None:
         numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
-        used = {id(x) for x in self.tracer.met()}
+        used = {id(x) for x in self.tracer.met()} | {id(leaf.of) for leaf in outcome.every_leaf() if leaf.kind == "object"}
         for read in self.witness.reads:
             if is_number(read.value):
                 continue

@@ -54,7 +54,7 @@ class Tracer:
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self.on_filled: Callable[[Any], None] = lambda container: None
         self.deferred: list[tuple[Callable[[Any], Any], Any, Site]] = []  # calls for the end of each call
-        self._locate = locate
+        self.locate = locate
         self._is_set = is_set
         self._met: list[tuple[Tensor, Any]] = []  # every tensor that holds a symbol now, its array before
         self._memories: list[tuple[Tensor, Any]] = []
@@ -159,7 +159,7 @@ class Tracer:
                 tensor.array = seen
             else:
                 _, location = self._locations.get(id(tensor), (tensor, None))
-                locate, expression = location or self._locate(tensor) or (lambda: tensor, None)
+                locate, expression = location or self.locate(tensor) or (lambda: tensor, None)
                 self._take(tensor, State(locate, "", expression))
         symbol: Value = tensor.array
         return symbol

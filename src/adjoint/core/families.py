@@ -16,8 +16,9 @@ from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, tick
 from adjoint.core.op import NO_PARAMS, Op, Rule, apply, bare_node, evaluate
+from adjoint.core.parameters import parameters_of
 from adjoint.core.site import user_frame
-from adjoint.core.spec import Spec, broadcast_shapes
+from adjoint.core.spec import Spec, broadcast_shapes, describe
 from adjoint.core.storage import is_inference, share_view
 from adjoint.core.tensor import Tensor, wrap
 
@@ -36,26 +37,61 @@ FACETS = {
 }  # fmt: skip
 
 
-def _elementwise_spec(truth: bool) -> Callable[..., Spec]:
+def _elementwise_spec(truth: bool, check: Function) -> Callable[..., Spec]:
     def spec(*operands: Any) -> Spec:
+        check(operands)
         shape = operands[0].shape if len(operands) == 1 else broadcast_shapes(*[o.shape for o in operands])
         return Spec(shape, BOOL if truth else operands[0].dtype)
 
     return spec
 
 
-def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = None, **facets: Any) -> Declaration:
-    """Declare f(x), element by element. `promotion="float"`: integers become floats; `truth`: the result is bool."""
+def _kinds_checked(name: str, refuses: str) -> Function:
+    """A function that raises NotImplementedError for operands of a NumPy kind among `refuses`."""
+
+    def check(operands: tuple[Any, ...]) -> None:
+        for x in operands:
+            kind = getattr(x, "dtype", None)
+            if kind is not None and kind.kind in refuses:
+                other = "int() or float()" if kind.kind == "b" else "long()"
+                raise NotImplementedError(
+                    f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: convert with "
+                    f"{other} first"
+                )
+
+    return check
+
+
+def _refusing(function: Function, check: Function) -> Function:
+    def evaluate(*operands: Any) -> Any:
+        check(operands)
+        return function(*operands)
+
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(evaluate, name, getattr(function, name))
+    evaluate.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+    return evaluate
+
+
+def unary(
+    *, promotion: str | None = None, truth: bool = False, scalar: Any = None, refuses: str = "", **facets: Any
+) -> Declaration:
+    """Declare f(x), element by element. `promotion="float"`: integers become floats; `"number"`: truths, integers.
+
+    `truth`: the result is bool. `refuses`: the kinds of elements, as NumPy has them, that f is not defined for.
+    """
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
+        check = _kinds_checked(function.__name__, refuses)
         op = Op(
-            function, rules, family="unary", spec=_elementwise_spec(truth), promotion=promotion, scalar=scalar, **facets
-        )
+            _refusing(function, check) if refuses else function, rules, family="unary",
+            spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
+        )  # fmt: skip
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
-        any_kind = promotion is None
-        compute = op.evaluate
+        any_kind = promotion is None and not refuses
+        compute = function
 
         def call(input: Any, out: Any = None) -> Tensor:
             global recent  # noqa: PLW0603  nothing is quicker to read
@@ -115,18 +151,21 @@ def unary(*, promotion: str | None = None, truth: bool = False, scalar: Any = No
 
 
 def binary(
-    *, promotion: str = "common", truth: bool = False, scalar: Any = None, ufunc: Any = None, **facets: Any
-) -> Declaration:
+    *, promotion: str = "common", truth: bool = False, scalar: Any = None, ufunc: Any = None, refuses: str = "",
+    **facets: Any,
+) -> Declaration:  # fmt: skip
     """Declare f(x, y), element by element, with broadcasting and promotion to a common type.
 
     `ufunc`: what the function comes to. It is called instead, which saves a recorded multiply 60 ns of 1.25 µs.
+    `refuses`: the kinds of elements, as NumPy has them, that f is not defined for.
     """
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
+        check = _kinds_checked(function.__name__, refuses)
         op = Op(
-            function, rules, family="binary", spec=_elementwise_spec(truth), promotion=promotion, scalar=scalar,
-            **facets,
+            _refusing(function, check) if refuses else function, rules, family="binary",
+            spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
         dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx

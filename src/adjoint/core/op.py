@@ -186,6 +186,8 @@ def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
     target = promote(operands)
     if op.promotion == "float" and DTYPES[target].rank < 2:
         return default.floating.numpy
+    if op.promotion == "number" and target.kind == "b":
+        return np.dtype(np.int64)
     return target
 
 
