@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def _declared() -> Iterator[tuple[str, list[Any]]]:
 
 
 def _line(op: Any) -> int:
-    line: int = op.evaluate.__code__.co_firstlineno
+    line: int = inspect.unwrap(op.evaluate).__code__.co_firstlineno
     return line
 
 

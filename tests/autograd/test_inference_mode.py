@@ -193,3 +193,13 @@ def test_4_19_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> Non
     with ad.inference_mode():
         x = ad.ones(3)
         assert ad.compile(step)(x).tolist() == step(x).tolist() == [6.0, 3.0, 3.0]
+
+
+def test_4_19_no_gradient_is_lost_in_a_view_whose_base_was_written() -> None:
+    x = ad.ones(3, requires_grad=True)
+    base: Any = x * 1
+    with ad.inference_mode():
+        view = base[:2]
+    base.add_(1)
+    with pytest.raises(RuntimeError, match="created in inference mode and its base or another view of its base"):
+        view.sum().backward()

@@ -280,3 +280,16 @@ def test_backward_belongs_into_the_block_that_allows_writes() -> None:
             pass
     with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' context"):
         y.backward()
+
+
+def test_a_tensor_at_the_place_of_one_that_is_gone_keeps_its_own_values() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    with graph.allow_mutation_on_saved_tensors():
+        squares = []
+        for factor in (1.0, 2.0, 3.0):
+            y: Any = x * factor
+            squares.append(y * y)
+            y.zero_()
+            del y
+        ad.stack(squares).sum().backward()
+    assert x.grad.tolist() == [28.0, 56.0]

@@ -5,9 +5,7 @@ What a compiled step refuses by design is left out by construction:
 - reading a value (`item`, `bool`, `float`, `tolist`, `numpy`, printing numbers): not known while a step is traced;
 - shapes that depend on values (`x[mask]`, `nonzero`, `masked_select`, `unique`): as above;
 - `resize_`, `set_`, `t_` and the like on state: state keeps its shape from step to step;
-- arguments with a history, and NumPy arrays as arguments; so tensors from outside get none in the step either;
-- what goes wrong today (`WRONG` in `test_fuzz.py`): gradients written in place where two leaves may have one, or as
-  they are handed out; and `reshape`, `flatten` and `contiguous` of what is not contiguous, which copy.
+- arguments with a history, and NumPy arrays as arguments; so tensors from outside get none in the step either.
 """
 
 from __future__ import annotations
@@ -403,7 +401,7 @@ class Author:
         x, of = self.one_of(roots), self.one_of(sources)
         name = self.new()
         how = self.one_of(["create_graph=True", "retain_graph=True"])
-        text = f"ad.autograd.grad({x}.sum(), {of}, {how}, allow_unused=True, materialize_grads=True)[0] * 1"
+        text = f"ad.autograd.grad({x}.sum(), {of}, {how}, allow_unused=True, materialize_grads=True)[0]"
         if self.add(f"{name} = {text}"):
             self.taint(self.names[name])
 
@@ -411,8 +409,16 @@ class Author:
         found = [n for n, v in self.tensors().items() if v.is_leaf and v.grad is not None]
         if found:
             name = self.new()
-            if self.add(f"{name} = {self.one_of(found)}.grad * 0.5"):
+            if self.add(f"{name} = {self.one_of(found)}.grad{self.one_of(['', ' * 0.5'])}"):
                 self.taint(self.names[name])
+
+    def write_gradient(self) -> None:
+        found = [n for n, v in self.tensors().items() if v.is_leaf and v.grad is not None]
+        if found:
+            x = self.one_of(found)
+            part = self.one_of(["", "", "[0]"] if self.names[x].ndim else [""])
+            if self.add(f"{x}.grad{part}.{self.one_of(['mul_(0.5)', 'add_(0.25)', 'zero_()', 'clamp_(-1, 1)'])}"):
+                self.taint(self.names[x].grad)
 
     def invalid_line(self) -> None:
         """A line that raises."""
@@ -462,5 +468,6 @@ def broadcasts(shape: Shape, to: Shape) -> bool:
 CHOICES: dict[Callable[[Author], None], float] = {
     Author.value: 8, Author.view: 4, Author.write_in_place: 4, Author.hook: 0.7, Author.detach: 0.5,
     Author.backward: 0.5, Author.gradient: 0.7, Author.read_gradient: 0.5,
+    Author.write_gradient: 0.5,
 }  # fmt: skip
 KINDS, WEIGHTS = list(CHOICES), list(CHOICES.values())

@@ -80,8 +80,8 @@ def _part(a: Any, x: str, v: Any) -> str | None:
 
 VIEWS: list[Template] = [
     *[lambda a, x, v: f"{x}[{key_of(a, tuple(v.shape))}]"] * 4,
-    lambda a, x, v: f"{x}.reshape({factors(a, v.numel())})" if v.is_contiguous() else None,
-    lambda a, x, v: f"{x}.flatten()" if v.is_contiguous() else None,
+    lambda a, x, v: f"{x}.reshape({factors(a, v.numel())})",
+    lambda a, x, v: f"{x}.flatten()",
     lambda a, x, v: f"{x}.transpose({dim_of(a, v)}, {dim_of(a, v)})",
     lambda a, x, v: f"{x}.permute({a.random.sample(range(v.ndim), v.ndim)})",
     lambda a, x, v: f"{x}.unsqueeze({a.random.randint(-v.ndim - 1, v.ndim)})",
@@ -89,7 +89,8 @@ VIEWS: list[Template] = [
     lambda a, x, v: f"{x}.mT" if v.ndim > 1 else f"{x}.view_as({x})",
     lambda a, x, v: f"{x}.diagonal()" if v.ndim > 1 else None,
     lambda a, x, v: f"{x}.unfold({dim_of(a, v)}, 1, 1)" if v.ndim else None,
-    lambda a, x, v: f"{x}.contiguous()" if v.is_contiguous() else None,
+    lambda a, x, v: f"{x}.contiguous()",
+    lambda a, x, v: f"{x}.ravel()",
     _expand, _narrow, _part, _part,
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from tests.compiler.tracing import graph_of
 import adjoint as ad
 from adjoint.compiler.build import conclude
 from adjoint.compiler.graph import Argument, Graph, Setting, State, TraceError
+from adjoint.compiler.halves import Derived
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.outcome import outcome_of
 from adjoint.compiler.rewrite import rewrite
@@ -41,7 +42,7 @@ def stages() -> dict[str, str]:
         for i, tensor in enumerate((x, y)):
             tracer.bind_argument(tensor, i, "xy"[i])
         found = outcome_of(tracer, tracer.trace(mlp.step, (x, y), {}), [x, y])
-        conclude(tracer, *found, [x, y], (None, []))
+        conclude(tracer, *found, [x, y], Derived(None, [], {}))
     finally:
         tracer.restore()
     graph = tracer.graph

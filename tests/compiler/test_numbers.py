@@ -154,3 +154,63 @@ def test_errors_of_arithmetic_are_those_of_the_step() -> None:
     with pytest.raises(ZeroDivisionError):
         compiled(ad.ones(1), 0.0)
     assert compiled(ad.ones(1), 4.0).item() == 0.25
+
+
+def test_an_item_is_a_number_that_each_call_reads() -> None:
+    class Totals:
+        loss, count = 0.0, 0
+        log: list[float] = []  # noqa: RUF012  one for the class is what is to be tried
+
+    w = ad.randn(3, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        w.grad = None
+        loss = (x * w).square().mean()
+        loss.backward()
+        Totals.loss += loss.item() * len(x)
+        Totals.count += len(x)
+        Totals.log.append(loss.item())
+        right = (x > 0).sum().item()
+        return loss.item(), {"right": right, "share": right / 6, "mean": Totals.loss / Totals.count}, right > -1 and 5
+
+    with pytest.raises(
+        RuntimeError, match=r"a decision on item\(\), item\(\) > \(-1\), reads the value .*test_numbers"
+    ):
+        ad.compile(step)(ad.ones(2, 3))
+    assert (Totals.loss, Totals.count, Totals.log) == (0.0, 0, [])
+
+    def simple(x: Any) -> Any:
+        loss = (x * w).square().mean()
+        Totals.loss += loss.item() * len(x)
+        Totals.count += len(x)
+        Totals.log.append(loss.item())
+        right = (x > 0).sum().item()
+        return loss.item(), {"right": right, "share": right / 6, "mean": Totals.loss / Totals.count}
+
+    found = []
+    for f in (simple, ad.compile(simple)):
+        Totals.loss, Totals.count, Totals.log = 0.0, 0, []
+        results = []
+        for i in range(5):
+            ad.manual_seed(i)
+            results.append(f(ad.randn(2, 3)))
+        found.append((results, Totals.loss, Totals.count, list(Totals.log)))
+    (eager, *sums), (compiled, *totals) = found
+    for (a, b), (c, d) in zip(eager, compiled, strict=True):
+        assert c == pytest.approx(a, rel=1e-6)
+        assert type(c) is float
+        assert type(d["right"]) is int
+        assert d == pytest.approx(b, rel=1e-6)
+    assert totals[0] == pytest.approx(sums[0], rel=1e-6)
+    assert totals[1] == sums[1]
+    assert totals[2] == pytest.approx(sums[2], rel=1e-6)
+
+
+def test_an_item_in_a_product_is_the_tensor() -> None:
+    x = ad.tensor([1.0, 2.0, 4.0])
+    f = lambda x: (x * x.sum().item(), x.mean().item() ** 2 / (x[0].item() - 1.5), (x[0] > 0).item())  # noqa: E731
+    a, b = ad.compile(f)(x), f(x)
+    assert a[0].tolist() == b[0].tolist()
+    assert a[0].dtype == b[0].dtype
+    assert a[1:] == pytest.approx(b[1:])
+    assert a[2] is True

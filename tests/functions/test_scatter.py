@@ -127,7 +127,7 @@ def test_names_of_nodes(expression: str) -> None:
         ("x.scatter(0, i, y, reduce='max')", "reduce argument must be either add or multiply."),
         ("x.index_add(0, i, y)", "Index"),
         ("x.index_add(0, r, y.to(t.float32)[:2])", "must have the same scalar type"),
-        ("x.index_add(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
+        ("v.index_add(0, r - 3, v[:2])", "index"),
         ("x.index_copy(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
         ("x.scatter_add(0, j, y.to(t.float32))", "Expected self.dtype to be equal to src.dtype"),
         ("x.index_fill(0, r, v)", "index_fill_ only supports a 0-dimensional value tensor"),

@@ -63,6 +63,7 @@ PROGRAMS = {
     "squeeze and unsqueeze in place": "y = m * 2; y.unsqueeze_(1).squeeze_(1).unsqueeze_(0); out = y ** 2",
     "a view of what is transposed": "y = m * 2; z = y[0]; y.t_(); z.mul_(5); out = y * 3",
     "transpose of a view": "y = x * 2; z = y[1]; z.swapaxes_(0, 1); z.add_(1); out = y * y",
+    "write below a strided view of a view": "y = v * 1; z = y[1:].as_strided((3,), (1,), 0); y.mul_(3); out = z * z",
     "strided in place": "y = v * 2; y.as_strided_((2, 2), (2, 3)); y.mul_(y.detach() + 1); out = y",
     "transpose of one with others": "y = m * 2; z = y.view(6); y.swapdims_(0, 1); y.mul_(3); out = z * 2",
 }

@@ -116,3 +116,13 @@ def test_saved_to_a_file(tmp_path: Any) -> None:
     ad.save(net.state_dict(), tmp_path / "model")
     other.load_state_dict(ad.load(tmp_path / "model"))
     assert values(other) == values(net)
+
+
+def test_an_assigned_parameter_asks_for_a_gradient_where_its_predecessor_did() -> None:
+    layer = nn.Linear(2, 1)
+    layer.weight.requires_grad_(False)
+    weight, bias = nn.Parameter(ad.ones(1, 2)), nn.Parameter(ad.ones(1), requires_grad=False)
+    layer.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    assert layer.weight is weight
+    assert layer.bias is bias
+    assert (layer.weight.requires_grad, layer.bias.requires_grad) == (False, True)

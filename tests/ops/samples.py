@@ -33,6 +33,7 @@ from adjoint.ops import (
     indexing,
     linalg,
     movement,
+    ordering,
     random,
     reduction,
     scan,
@@ -192,7 +193,7 @@ def _binary() -> list[Sample]:
 
 
 def _reductions() -> list[Sample]:
-    x = draw("reduced", (2, 3, 4), 0.3, 2.0)
+    x, whole = draw("reduced", (2, 3, 4), 0.3, 2.0), np.dtype(np.int64)
     samples = []
     r = reduction
     for f in (r.sum, r.mean, r.max, r.min, r.prod, r.any, r.all):
@@ -218,6 +219,14 @@ def _reductions() -> list[Sample]:
         _sample(reduction.argmax, x, axis=1, keepdims=False),
         _sample(reduction.argmax, x, label="kept", axis=2, keepdims=True),
         _sample(reduction.argmin, x, axis=0, keepdims=False),
+        _sample(ordering.most_frequent, np.round(x), axis=1),
+        _sample(ordering.most_frequent, np.array([[2.0, 1.0, 2.0, np.nan, np.nan, 1.0]]), label="ties", axis=1),
+        _sample(ordering.histogram, x, bins=4, low=-1.0, high=1.5),
+        _sample(ordering.histogram, x, label="own-range", bins=3, low=0.0, high=0.0),
+        _sample(ordering.isin, np.round(x), np.array([[1.0, 0.0]]), unique=False, invert=False),
+        _sample(ordering.isin, np.array(2), np.arange(3), label="numbers", unique=True, invert=True),
+        _sample(ordering.searchsorted, np.sort(x[0].ravel()), x, right=False, dtype=whole),
+        _sample(ordering.searchsorted, np.sort(np.round(x)), np.round(x), label="rows", right=True, dtype=whole),
         _sample(indexing.argsort, x, axis=1, descending=False),
         _sample(indexing.argsort, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, descending=True),
     ]

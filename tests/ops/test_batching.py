@@ -23,7 +23,9 @@ DETERMINED = [
     if s.op.family not in ("random", "check") and any(isinstance(x, np.ndarray) for x in s.inputs)
 ]
 # What `vmap` does one example at a time; a new op without a rule is to be added here, or to get one.
-LOOPED = {"as_strided", "pdist", "restride", "strided_sum"}
+LOOPED = {
+    "as_strided", "histogram", "isin", "most_frequent", "pdist", "restride", "searchsorted", "strided_sum",
+}  # fmt: skip
 POSITIVE_DEFINITE = {"cholesky"}
 
 

@@ -458,3 +458,24 @@ def test_a_checkpointed_graph_dies_with_its_last_tensor() -> None:
             assert [reference() for reference in scope(backward)] == [None] * 3
     finally:
         gc.enable()
+
+
+def test_debugging_goes_on_in_a_second_pass() -> None:
+    x = leaf(1.0)
+    y = checkpoint(chain, x, use_reentrant=False, debug=True).sum()
+    y.backward(retain_graph=True)
+    first = x.grad.clone()
+    y.backward()
+    assert ad.equal(x.grad, 2 * first)
+
+
+def test_debugging_tells_of_more_values_too() -> None:
+    calls: list[int] = []
+
+    def longer(x: Any) -> Any:
+        calls.append(1)
+        return x.exp() if len(calls) == 1 else x.exp().sin()
+
+    y = checkpoint(longer, leaf(1.0), use_reentrant=False, debug=True, early_stop=False)
+    with pytest.raises(CheckpointError, match=r"(?s)sin\(f64.*A different number of tensors was saved"):
+        y.sum().backward()

@@ -74,10 +74,10 @@ def check_tensors(tensors: list[Any], called: str, name: str) -> None:
 
 
 def check_directions(primals: list[Tensor], tangents: list[Tensor]) -> None:
-    """Raise RuntimeError unless each tangent has the shape of its primal, and that has elements that are floating."""
+    """Raise ValueError for a primal that is not floating, RuntimeError for a tangent of another shape."""
     for x, t in zip(primals, tangents, strict=True):
         if x.array.dtype.kind not in "fc":
-            raise RuntimeError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
+            raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
         if t.array.shape != x.array.shape:
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "

@@ -215,7 +215,7 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                     gradients.block(parent, masks[i], before)
                 if first and type(parent) is not Leaf:
                     heappush(ready, (-parent.order, parent))
-            if free and type(node) is not Output and node.saved is not None:
+            if free and type(node) is not Output and node.saved is not None and (bare or _holds_values(node.saved)):
                 node.saved = RELEASED
         if awaited:
             for parent in node.parents:
@@ -229,3 +229,8 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
             node = heappushpop(ready, (-newest.order, newest))[1] if ready else newest
     if not bare:
         follow(None)
+
+
+def _holds_values(saved: Any) -> bool:
+    """False for numbers alone, which a composite keeps where the op it stands for keeps nothing."""
+    return type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved)

@@ -74,7 +74,7 @@ class _CopyingPacker(Packer):
 def _handle(kept: Kept, tensor: Tensor) -> Handle:
     key = id(tensor), version_of(tensor)
     handle = kept.tid_to_weakhandle.get(key)
-    if handle is None:
+    if handle is None or kept.original.get(handle) is not tensor:  # an id is given again once a tensor is gone
         handle = kept.tid_to_weakhandle[key] = Handle()
         kept.original[handle] = tensor
         kept.by_memory.setdefault(id(owner(tensor.array)), WeakSet()).add(handle)

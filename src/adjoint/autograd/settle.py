@@ -35,7 +35,7 @@ def collect(gradients: Gradients) -> dict[Any, Tensor]:
     """The gradients that arrived at the targets."""
     _at_leaves(gradients, captured=True)
     found = gradients.captured
-    return {node: wrap(owned(found, node)) if gradients.bare else found[node] for node in found}
+    return {node: wrap(owned(found, node)) if gradients.bare else _own(gradients, found[node]) for node in found}
 
 
 def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) -> None:
@@ -144,10 +144,14 @@ def _store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gradient
     if not gradients.bare:
         dual = not gradients.create_graph and mode.tracer is None
         if have is None:
-            return partial(_set_grad, tensor, copy(g) if dual else _as_content(g) if gradients.create_graph else g)
+            g = copy(g) if dual else _as_content(g) if gradients.create_graph else _own(gradients, g, tensor, key)
+            return partial(_set_grad, tensor, g)
         total = add(have, g)
         if dual:
             return partial(write, have, total, "accumulation")
+        rebind = getattr(mode.tracer, "rebind", None)
+        if rebind is not None and have.node is None and not gradients.create_graph:
+            return partial(rebind, have, total, "accumulation", None)
         return partial(_set_grad, tensor, total) if gradients.create_graph else partial(_set_array, have, total.array)
     if have is None:
         del g
@@ -157,6 +161,12 @@ def _store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gradient
         return partial(_set_grad, tensor, wrap(np.asarray(have.array + g)))
     writes.record(have.array, None)
     return partial(np.add, have.array, g, have.array)
+
+
+def _own(gradients: Gradients, g: Tensor, tensor: Tensor | None = None, key: Any = None) -> Tensor:
+    """The gradient in a symbol of its own, where a step is traced: what is written into one leaf's is not another's."""
+    as_own = None if gradients.create_graph else getattr(mode.tracer, "as_own", None)
+    return g if as_own is None else as_own(g, tensor if type(key) is Leaf else None)
 
 
 def _as_content(g: Tensor) -> Tensor:

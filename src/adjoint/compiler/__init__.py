@@ -3,7 +3,6 @@
 from adjoint.compiler.gradient import compute_gradient as compute_gradient
 from adjoint.compiler.symbolic import as_function as as_function
 from adjoint.compiler.symbolic import symbolic as symbolic
-
 from adjoint.core.mode import mode, unusual
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from adjoint.compiler import tree
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Graph, Incoming, Value
-from adjoint.compiler.halves import Half, Past, cut
+from adjoint.compiler.halves import Derived, Half, Past, cut
 from adjoint.compiler.history import Backward, Lost
 from adjoint.compiler.kernels.nest import lower_all
 from adjoint.compiler.layout import lay_out
@@ -32,14 +32,14 @@ class Traced(NamedTuple):
     symbols: list[Value | None]  # of these
 
 
-def conclude(
-    tracer: Tracer, outcome: Outcome, results: Results, given: list[Any], derived: tuple[Past | None, list[int]]
-) -> Traced:
+def conclude(tracer: Tracer, outcome: Outcome, results: Results, given: list[Any], derived: Derived) -> Traced:
     """Collect what can be told only when nothing more is traced, before symbols are lost."""
-    past, wanted = derived
+    past, wanted, refused = derived
     finish(tracer, outcome)
     for number, i in enumerate(wanted):
         outcome.history[i] = number
+    for i, error in refused.items():
+        outcome.history[i] = error
     specs = [results.tensors[i].array for i in wanted]
     if past is None:
         return Traced(tracer.graph, outcome, None, specs, [], [])

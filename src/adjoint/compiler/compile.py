@@ -9,20 +9,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from adjoint.compiler import tree
 from adjoint.compiler.graph import TraceError
 from adjoint.compiler.recompilation import Recompilation, why
+from adjoint.compiler.signature import Arguments, Signature
+from adjoint.compiler.sizes import Sizes
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Leaf
-from adjoint.core.tensor import Tensor
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 SIGNATURES = 64  # kept in all
-SIZES = 2  # leading sizes that are compiled at once; any other when it comes for the second time
-MOST_SIZES = 8  # leading sizes that are compiled at all, for arguments that are alike otherwise
 
 
 def compile(function: Callable[..., Any] | None = None, *, fallback: bool = False, **options: Any) -> Any:
@@ -57,18 +53,6 @@ def _has_llvmlite() -> bool:
     return True
 
 
-class Signature:
-    """The programs for one signature of arguments, newest last, and how often it was traced."""
-
-    __slots__ = ("eager", "entries", "promoted", "traces")
-
-    def __init__(self) -> None:
-        self.entries: list[Any] = []
-        self.traces = 0
-        self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
-        self.promoted: dict[Any, Any] = {}  # places of numbers that changed, and became inputs
-
-
 class CompiledFunction:
     """A step with a program for each signature it was called with.
 
@@ -78,7 +62,7 @@ class CompiledFunction:
     """
 
     OWN = frozenset((
-        "fallback", "function", "name", "recompilations", "_programs", "_integers", "_sizes", "_latest", "_lock",
+        "fallback", "function", "name", "recompilations", "_arguments", "_programs", "_sizes", "_latest", "_lock",
         "_parameters",
     ))  # fmt: skip
 
@@ -90,8 +74,8 @@ class CompiledFunction:
         self.fallback = fallback
         self.recompilations: list[Recompilation] = []
         self._programs: dict[Any, Signature] = {}
-        self._integers: dict[Any, dict[int, int | None]] = {}  # by structure: the ints among the leaves; None: it varies
-        self._sizes: dict[Any, dict[int, int]] = {}  # by signature but for the leading size: how often each came
+        self._arguments = Arguments()
+        self._sizes = Sizes()
         self._latest: Any = None
         self._lock = threading.RLock()
 
@@ -182,11 +166,7 @@ class CompiledFunction:
         if unusual.count and mode.special:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
         leaves, structure = tree.flatten((args, kwargs))
-        varying = self._varying(structure, leaves)
-        given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
-        aliases = _aliases(given)
-        kinds = tuple(int if i in varying else _signature(x) for i, x in enumerate(leaves))
-        key = (structure, kinds, aliases, mode.recording)
+        key, given = self._arguments.signature(leaves, structure)
         with self._lock:
             signature = self._programs.pop(key, None) or Signature()
             self._programs[key] = signature  # the last to be used is the last to go
@@ -200,31 +180,12 @@ class CompiledFunction:
                 return self._traced(signature, key, args, kwargs, given)
         return self.function(*args, **kwargs)
 
-    def _varying(self, structure: Any, leaves: list[Any]) -> set[int]:
-        """The ints among the arguments that were not always the same: from then on each call brings its own."""
-        integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
-        if not integers:
-            return set()
-        known = self._integers.setdefault(structure, dict(integers))
-        for i, x in integers.items():
-            if known.get(i, x) != x:
-                known[i] = None
-        return {i for i in integers if known.get(i) is None}
-
     def _is_worth_it(self, key: Any) -> bool:
         """False for one more leading (batch) size: it may never come again, and runs eagerly this once."""
-        size, others = _leading(key)
-        seen = self._sizes.setdefault(others, {})
-        seen[size] = seen.get(size, 0) + 1
-        if size < 0:
-            return True
-        compiled = [n for i, (n, count) in enumerate(seen.items()) if count > 1 or i < SIZES]
-        if size in compiled and len(compiled) == MOST_SIZES + 1:
-            self._warn(
-                f"was compiled for {MOST_SIZES} leading sizes of its arguments, each a program of its own: any other "
-                f"runs eagerly from now on, such as {size}. Pad to a few sizes where speed matters."
-            )
-        return size in compiled[:MOST_SIZES]
+        worth, refused = self._sizes.count(key)
+        if refused:
+            self._warn(refused)
+        return worth
 
     @property
     def sizes(self) -> dict[int, int]:
@@ -233,12 +194,7 @@ class CompiledFunction:
         Each size is a program of its own. The first two are compiled at once, any other when it comes again, up to 8:
         what never comes again is not worth a compilation, and runs eagerly.
         """
-        found: dict[int, int] = {}
-        for seen in self._sizes.values():
-            for size, count in seen.items():
-                if size >= 0:
-                    found[size] = found.get(size, 0) + count
-        return found
+        return self._sizes.all()
 
     def _traced(
         self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]
@@ -310,43 +266,3 @@ class CompiledFunction:
 
     def _warn(self, what: str) -> None:
         warnings.warn(f"compiled function {self.name!r} {what}", RuntimeWarning, stacklevel=6)
-
-
-def _aliases(given: list[Any]) -> tuple[int, ...]:
-    """For each tensor the first one of the same memory."""
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
-
-
-def _leading(key: Any) -> tuple[int, Any]:
-    """The first dimension of the first tensor, and the signature in which it and its equals are left out."""
-    size = next((leaf[0][0] for leaf in key[1] if _is_sized(leaf)), -1)
-    leaves = tuple(
-        (("n", *leaf[0][1:]), *leaf[1:]) if _is_sized(leaf) and leaf[0][0] == size else leaf for leaf in key[1]
-    )
-    return size, (key[0], leaves, *key[2:])
-
-
-def _is_sized(leaf: Any) -> bool:
-    return isinstance(leaf, tuple) and len(leaf) == 4 and bool(leaf[0])
-
-
-def _signature(leaf: Any) -> Any:
-    """What of an argument decides which program runs: everything, except a tensor's values and a float."""
-    if isinstance(leaf, Tensor):
-        # a parameter may be met again as state: each has a program of its own
-        hooked = type(leaf.node) is Leaf and leaf.node.hooks is not None  # hooks are the tensor's own
-        alike = type(leaf) is Tensor and not hooked
-        return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if alike else id(leaf)
-    if type(leaf) is float:
-        return float
-    if isinstance(leaf, np.ndarray):
-        raise TypeError(
-            "a compiled step was given an ndarray, whose values would be frozen into it: pass a tensor "
-            "(adjoint.from_numpy)"
-        )
-    try:
-        hash(leaf)
-    except TypeError:
-        return id(leaf)
-    return type(leaf), leaf

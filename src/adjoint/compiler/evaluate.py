@@ -35,7 +35,13 @@ def operand(value: Value, i: int, x: Any, known: dict[Value, Any]) -> Any:
         return known[x]
     if x is None or value.op.family not in ELEMENTWISE:
         return x
-    return np.asarray(x, operand_dtype(value, i))
+    return np.asarray(literal(value, i, x), operand_dtype(value, i))
+
+
+def literal(value: Value, i: int, x: Any) -> Any:
+    """The number that is input `i` of an elementwise equation, as its type can hold it: integers wrap around."""
+    dtype = operand_dtype(value, i)
+    return np.asarray(x).astype(dtype).item() if dtype.kind in "iu" else x
 
 
 def operand_dtype(value: Value, i: int) -> Any:

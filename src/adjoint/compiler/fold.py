@@ -34,9 +34,9 @@ def folded(value: Value) -> Any:
 
 def plain_inputs(value: Value) -> tuple[Any, ...]:
     """The inputs of an elementwise equation: numbers for what repeats one, nothing expanded that broadcasts anyway."""
-    inputs = list(value.inputs)
     if value.op.family not in ELEMENTWISE:
         return value.inputs
+    inputs, changed = list(value.inputs), False
     for i, x in enumerate(inputs):
         if not isinstance(x, Value):
             continue
@@ -44,7 +44,8 @@ def plain_inputs(value: Value) -> tuple[Any, ...]:
         narrow = number if number is not None else x.inputs[0] if x.op is not None and x.op.name == "expand" else x
         if narrow is not x and _shape([*inputs[:i], narrow, *inputs[i + 1 :]]) == value.shape:
             inputs[i] = narrow
-    return tuple(inputs)
+            changed = True
+    return tuple(inputs) if changed else value.inputs
 
 
 def _shape(inputs: list[Any]) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from adjoint.compiler.view import View, view_of
 
 Shape = tuple[int, ...]
 SMALL = 4096  # elements up to which unrelated loops over one shape are joined, to save a call
+MOST = 128  # equations in a kernel: LLVM's time grows faster than their number
 
 
 class Group:
@@ -113,8 +114,9 @@ class Fusion:
             group.axes = value.params["axes"]
             group.reductions.append(value)
         group.equations.append(value)
-        group.again |= _is_again(value)
-        group.backward &= _is_backward(value)
+        again, backward = _passes(value)
+        group.again |= again
+        group.backward &= backward
         makers = {self.maker[b] for b in self._bases(value) if b in self.maker} - {group}
         group.require(makers)
         if value.op.effect and value.op.family != "check":
@@ -146,6 +148,8 @@ class Fusion:
         if group.call or other.call or group.shape != other.shape or not group.agrees(other.again, other.backward):
             return False
         if None not in (group.axes, other.axes) and group.axes != other.axes:
+            return False
+        if len(group.equations) + len(other.equations) > MOST:
             return False
         between = (group.needs | other.needs) - {group, other}
         if any(g.leads_back_to(group) or g.leads_back_to(other) for g in between):
@@ -190,7 +194,7 @@ class Fusion:
             reason = f"its operand is made by a call ({makers[0].equations[0].op.name})"
         if prod(shape) <= SMALL:
             for group in reversed(self._kernels.get(shape, [])):
-                if self.refusal(group, value, shape) is None:
+                if len(group.equations) < MOST and self.refusal(group, value, shape) is None:
                     return group, ""
         return None, reason
 
@@ -198,7 +202,7 @@ class Fusion:
         """Why `value` cannot join `group`; None if it can."""
         assert group.shape is not None
         name = value.op.name
-        if not group.agrees(_is_again(value), _is_backward(value)):
+        if not group.agrees(*_passes(value)):
             return f"{name} is computed again for the gradient, which the forward pass is to be over for"
         if value.op.combine:
             if group.shape != shape:
@@ -221,7 +225,7 @@ class Fusion:
                     return f"{name} reads other elements of {view.base.op.name} than the one being computed"
             elif maker is not None and maker.leads_back_to(group):
                 return f"{name} also needs what comes after its operand's kernel"
-        return None
+        return f"its operand's kernel has {MOST} equations already" if len(group.equations) >= MOST else None
 
     def _mark_stored(self) -> None:
         outputs = set(self.graph.outputs)
@@ -258,12 +262,9 @@ def _reads_alike(view: View | None, other: View | None) -> bool:
     )
 
 
-def _is_again(value: Value) -> bool:
-    return value.origin is not None and value.origin.again
-
-
-def _is_backward(value: Value) -> bool:
-    return value.origin is not None and value.origin.backward
+def _passes(value: Value) -> tuple[bool, bool]:
+    """Whether an equation is computed again after the forward pass, and whether in the backward pass."""
+    return (False, False) if value.origin is None else (value.origin.again, value.origin.backward)
 
 
 def _ordered(groups: list[Group]) -> list[Group]:

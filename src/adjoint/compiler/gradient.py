@@ -153,5 +153,6 @@ class _Derivation(Tracer):
         origin = getattr(node, "origin", None)
         self._forward = None if origin is None else origin._replace(backward=True, of=node.op.name, also=())
 
-    def _origin(self) -> Origin:
-        return self._forward if self._forward is not None else super()._origin()
+    def origin(self) -> Origin:
+        """That of the forward equation whose gradient is made, where there is one."""
+        return self._forward if self._forward is not None else super().origin()

@@ -46,9 +46,12 @@ class Origin(NamedTuple):
 
 
 class Value:
-    """The result of an equation, or, with `op` None, an input of the graph, told apart by `source`."""
+    """The result of an equation, or, with `op` None, an input of the graph, told apart by `source`.
 
-    __slots__ = ("__weakref__", "dtype", "inputs", "op", "origin", "params", "shape", "source")
+    `operands` are the inputs that are values (the others are numbers or None).
+    """
+
+    __slots__ = ("__weakref__", "dtype", "inputs", "op", "operands", "origin", "params", "shape", "source")
 
     def __init__(
         self,
@@ -61,16 +64,12 @@ class Value:
     ) -> None:
         self.op = op
         self.inputs = inputs
+        self.operands: tuple[Value, ...] = tuple([i for i in inputs if isinstance(i, Value)])
         self.params = params
         self.shape = spec.shape
         self.dtype = spec.dtype
         self.origin = origin
         self.source = source
-
-    @property
-    def operands(self) -> list[Value]:
-        """The inputs that are values (the others are numbers or None)."""
-        return [i for i in self.inputs if isinstance(i, Value)]
 
     @property
     def size(self) -> int:
@@ -97,22 +96,27 @@ class Value:
 
 
 class Argument(NamedTuple):
-    """An input that each call passes: the n-th tensor among the arguments."""
+    """An input that each call passes: the n-th tensor among the arguments.
+
+    `strides`: those, in elements, with which the step was traced, None if row-major, where that decided anything.
+    """
 
     number: int
     name: str
+    strides: Any = "any"
 
 
 class State(NamedTuple):
     """An input that outlives the call: the memory of a tensor which the step met.
 
     `locate` finds the tensor again; where that may be another one then, `expression`, given names for objects, is the
-    Python source that finds it.
+    Python source that finds it. `strides`: as those of an argument.
     """
 
     locate: Callable[[], Any]
     name: str
     expression: Callable[[Callable[[Any], str]], str] | None = None
+    strides: Any = "any"
 
 
 class Setting(NamedTuple):

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from adjoint.compiler.capture.contents import Snapshot
+from adjoint.compiler.capture.place import Place
+from adjoint.compiler.capture.plain import alike
 from adjoint.core.site import Site
 from adjoint.core.tensor import Tensor
 
@@ -106,6 +109,59 @@ class Watch:
         return Change(self.what, told(old), told(new), self.site)
 
 
+class PlaceGuard:
+    """A place in which Python keeps a value has the same one."""
+
+    __slots__ = ("expected", "place", "site")
+
+    def __init__(self, place: Place, value: Any, site: Site | None) -> None:
+        self.place = place
+        self.expected = value
+        self.site = site
+
+    @property
+    def what(self) -> str:
+        """The place in words."""
+        return self.place.what
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """The place's own test."""
+        return self.place.guard(self.expected, name)
+
+    def holds(self) -> bool:
+        """True if the value is the same in meaning."""
+        return self.place.holds(self.expected)
+
+    def change(self) -> Change:
+        """The value then and now."""
+        if isinstance(self.expected, Snapshot):
+            return Change(self.what, *_differing(self.expected.elements, self.place.read().elements), self.site)
+        return Change(self.what, told(self.expected), told(self.place.read()), self.site)
+
+
+class ArgumentGuard:
+    """A place has the very tensor that is passed as an argument."""
+
+    __slots__ = ("expected", "number", "place", "site", "what")
+
+    def __init__(self, place: Place, number: int, site: Site) -> None:
+        self.place, self.number, self.site = place, number, site
+        self.expected = None
+        self.what = f"{place.what} is argument {number}"
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """A comparison with the argument, by its name in the generated function."""
+        return f"{self.place.expression(name)} is x{self.number}"
+
+    def holds(self) -> bool:
+        """Only a call can tell."""
+        return True
+
+    def change(self) -> Change:
+        """Not to be told without the call's arguments."""
+        return Change(self.what, "True", "False", self.site)
+
+
 def same(a: Any, b: Any) -> bool:
     """True for one object, or plain values that nobody can tell apart: 2 is not 2.0, nor 0.0 -0.0; NaN is NaN."""
     if a is b:
@@ -151,3 +207,11 @@ def told(value: Any) -> str:
     except Exception:  # noqa: BLE001  the user's own repr, in a message about something else
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _differing(then: list[Any], now: list[Any]) -> tuple[str, str]:
+    """The first elements of two snapshots that differ."""
+    for a, b in zip(then, now, strict=False):
+        if not alike(b, a):
+            return told(a), told(b)
+    return f"{len(then)} entries", f"{len(now)} entries"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adjoint.autograd import engine
-from adjoint.compiler.graph import Argument, Constant, Graph, Incoming, Value
+from adjoint.compiler.graph import Argument, Constant, Graph, Incoming, TraceError, Value
 from adjoint.compiler.layout import is_kernel_op, is_virtual
 from adjoint.compiler.trace import Tracer
 from adjoint.core.mode import Scope
@@ -31,6 +31,14 @@ class Past(NamedTuple):
     gradients: list[Value]
 
 
+class Derived(NamedTuple):
+    """The gradient of a step and the numbers of the results that it starts from; what those raise that have none."""
+
+    past: Past | None
+    wanted: list[int]
+    refused: dict[int, RuntimeError]
+
+
 class Half(NamedTuple):
     """The backward half: its graph, whose n-th input is the n-th of `saved` or, after them, of `incoming`.
 
@@ -45,12 +53,36 @@ class Half(NamedTuple):
     further: list[Value]
 
 
-def derive(tracer: Tracer, results: list[Tensor]) -> tuple[Past | None, list[int]]:
-    """The gradient of those results whose history is still there, and which these are."""
+def derive(tracer: Tracer, results: list[Tensor]) -> Derived:
+    """The gradient of those results whose history is still there, and which these are; or why there is none."""
     wanted = [i for i, r in enumerate(results) if r.node is not None and _is_open(r.node)]
+    try:
+        return Derived(*_derived(tracer, results, wanted), {})
+    except RuntimeError:
+        refused = {i: error for i in wanted if (error := _refusal(tracer, results, i)) is not None}
+        if not refused:
+            raise
+    return Derived(*_derived(tracer, results, [i for i in wanted if i not in refused]), refused)
+
+
+def _refusal(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | None:
+    """What `backward()` from one of the results alone would raise."""
+    try:
+        _derived(tracer, results, [i])
+    except TraceError:
+        raise
+    except RuntimeError as error:
+        return type(error)(*error.args)  # without the frames of the trace
+    return None
+
+
+def _derived(tracer: Tracer, results: list[Tensor], wanted: list[int]) -> tuple[Past | None, list[int]]:
+    """The gradient of these results. The graph stays as it was if there is none."""
     leaves = list(_leaves([results[i].node for i in wanted]))
     if not leaves:
         return None, []
+    graph = tracer.graph
+    before = len(graph.equations)
     incoming = [tracer.graph.input(results[i].array, Incoming(i)) for i in wanted]
     hooks = [leaf.hooks for leaf in leaves]  # they see what arrives at last, outside
     try:
@@ -58,12 +90,25 @@ def derive(tracer: Tracer, results: list[Tensor]) -> tuple[Past | None, list[int
             leaf.hooks = None
         with Scope(tracer=tracer, recording=False):
             seeds = [(results[i].node, wrap(g)) for i, g in zip(wanted, incoming, strict=True)]
-            found = engine.run_grad(seeds, retain_graph=False, create_graph=False, targets=leaves)
+            found = engine.run_grad(seeds, retain_graph=True, create_graph=False, targets=leaves)
+    except RuntimeError:
+        _take_back(graph, before, incoming)
+        raise
     finally:
         for leaf, held in zip(leaves, hooks, strict=True):
             leaf.hooks = held
     reached = [leaf for leaf in leaves if found.get(leaf) is not None]
     return Past(incoming, reached, [tracer.adopt(found[leaf]) for leaf in reached]), wanted
+
+
+def _take_back(graph: Graph, before: int, incoming: list[Value]) -> None:
+    """Remove, after so many equations, what would have an effect, and what follows from it; all else is dead anyway."""
+    gone = set(incoming)
+    for v in graph.equations[before:]:
+        if v.op.effect or any(x in gone for x in v.operands):
+            gone.add(v)
+    graph.equations[before:] = [v for v in graph.equations[before:] if v not in gone]
+    graph.inputs[:] = [v for v in graph.inputs if v not in gone]
 
 
 def _is_open(node: Any) -> bool:

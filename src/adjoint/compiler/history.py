@@ -131,14 +131,15 @@ class CompiledBackward(Recorded):
 
 
 class Lost:
-    """The node of a result whose history was used up inside a compiled step."""
+    """The node of a result whose history was used up inside a compiled step; or `why` else it has no gradient."""
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step")
+    __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step", "why")
     next_functions = ()
     op = None
     parents: tuple[Any, ...]
 
-    def __init__(self, step: str, tensor: Any) -> None:
+    def __init__(self, step: str, tensor: Any, why: RuntimeError | None = None) -> None:
+        self.why = why
         self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
         self.parents, self.hooks, self.saved, self.order = (), None, None, tick()
 
@@ -147,7 +148,9 @@ class Lost:
         return "CompiledBackward"
 
     def pull(self, g: Any) -> Any:
-        """Raise RuntimeError: the way back was gone already."""
+        """Raise RuntimeError: the way back was gone already, or there is none."""
+        if self.why is not None:
+            raise type(self.why)(*self.why.args)
         raise RuntimeError(
             "Trying to backward through the graph a second time: the history of this tensor was used up by backward() "
             f"inside the compiled step {self.step!r}. Specify retain_graph=True there if you need it again."

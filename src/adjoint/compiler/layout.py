@@ -48,7 +48,7 @@ def lay_out(graph: Graph) -> Graph:
         if v.op.index is not None:
             made = Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
             if view_of(made, views) is None:
-                made.inputs = (in_memory(inputs[0]),)
+                made = Value(v.op, (in_memory(inputs[0]),), v.params, Spec(v.shape, v.dtype), v.origin)
                 assert view_of(made, views) is not None, f"{v.op.name} of a contiguous array is no view"
             out.equations.append(made)
         else:
@@ -70,12 +70,12 @@ def lay_out(graph: Graph) -> Graph:
 def is_kernel_op(value: Value) -> bool:
     """True if native code computes this equation; False if NumPy is called."""
     op = value.op
-    if op.effect or not (op.scalar is not None or op.combine is not None) or _may_raise(value):
+    if op.effect or not (op.scalar is not None or op.combine is not None) or may_raise(value):
         return False
     return all(_has_kernel_type(v) for v in (value, *value.operands))
 
 
-def _may_raise(value: Value) -> bool:
+def may_raise(value: Value) -> bool:
     """True for integers over what may be 0, or to what may be a negative power: native code cannot raise."""
     if value.dtype.kind not in "iub" or value.op.name not in ("floor_divide", "remainder", "pow"):
         return False

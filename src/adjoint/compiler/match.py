@@ -154,10 +154,7 @@ def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
     for p, x in zip(pattern.inputs, value.inputs, strict=True):
         if not match(p, x, bound):
             return False
-    for key, p in pattern.params.items():
-        if not _match_parameter(p, parameter(value, key), bound):
-            return False
-    return True
+    return all(_match_parameter(p, parameter(value, key), bound) for key, p in pattern.params.items())
 
 
 def _match_parameter(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:

@@ -42,6 +42,8 @@ class Arithmetic:
     def __init__(self) -> None:
         self.sources: list[Source] = []
         self.lines: list[Line] = []
+        self.pending: dict[str, Any] = {}  # numbers read from tensors of the step: known when the program has run
+        self.late: set[str] = set()  # these, and what follows from them
         self._relied: set[str] = set()
 
     def given(self, name: str, value: float, code: Callable[[Callable[[Any], str]], str], what: str) -> Number:
@@ -49,25 +51,40 @@ class Arithmetic:
         self.sources.append(Source(name, type(value), code, what))
         return Number(self, name, value)
 
+    def read(self, tensor: Any) -> Number:
+        """The element of a tensor of the step: `tensor.item()`, for which `value` only shows the type."""
+        name = f"i{len(self.pending)}"
+        self.pending[name] = tensor
+        self.late.add(name)
+        kind = {"b": bool, "f": float}.get(tensor.array.dtype.kind, int)
+        return Number(self, name, kind(1))
+
     def derive(self, code: str, needs: Iterable[str], value: Any) -> Any:
         """The number that an expression gives: `value` in this call."""
+        needs = tuple(needs)
         if type(value) not in (int, float):  # a complex root, say: settled, so it is as good as a constant
             self.settle(code, needs, value)
             return value
         name = f"n{len(self.lines)}"
-        self.lines.append(Line(name, code, tuple(needs), user_site()))
+        self.lines.append(Line(name, code, needs, user_site()))
+        if not self.late.isdisjoint(needs):
+            self.late.add(name)
         return Number(self, name, value)
 
     def settle(self, code: str, needs: Iterable[str], value: Any) -> Any:
-        """Rely on an expression having this value."""
+        """Rely on an expression having this value. Raises TraceError where only the running program knows it."""
+        needs = tuple(needs)
+        if not self.late.isdisjoint(needs):
+            next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.told(code)},")
         if code not in self._relied:
             self._relied.add(code)
-            self.lines.append(Line("", code, tuple(needs), user_site(), value))
+            self.lines.append(Line("", code, needs, user_site(), value))
         return value
 
     def told(self, code: str) -> str:
         """An expression in terms of what the numbers are."""
         names: dict[str, str] = {source.name: source.what for source in self.sources}
+        names.update(dict.fromkeys(self.pending, "item()"))
         for line in self.lines:
             if line.name:
                 names[line.name] = f"({_replaced(line.code, names)})"
@@ -85,7 +102,7 @@ class Arithmetic:
 
 
 def _replaced(code: str, names: dict[str, str]) -> str:
-    return re.sub(r"\b[nxp]\d+\b", lambda found: names.get(found[0], found[0]), code)
+    return re.sub(r"\b[nxpi]\d+\b", lambda found: names.get(found[0], found[0]), code)
 
 
 def guard_code(line: Line) -> str:
@@ -235,17 +252,27 @@ def _binary(symbol: str, function: Callable[..., Any]) -> tuple[Callable[..., An
         b = _operand(other)
         if b is None:
             return NotImplemented
-        value = function(self.value, b[1])
+        value = _tried(function, self, self.value, b[1])
         return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value)
 
     def backward(self: Number, other: Any) -> Any:
         b = _operand(other)
         if b is None:
             return NotImplemented
-        value = function(b[1], self.value)
+        value = _tried(function, self, b[1], self.value)
         return self.arithmetic.derive(f"{b[0]} {symbol} {self.name}", (self.name, *b[2]), value)
 
     return forward, backward
+
+
+def _tried(function: Callable[..., Any], number: Number, a: Any, b: Any) -> Any:
+    """The value; of a number that only shows its type, some value of the result's type."""
+    try:
+        return function(a, b)
+    except ArithmeticError:
+        if number.name not in number.arithmetic.late:
+            raise
+        return function(1, 1) * type(a * b)(1)
 
 
 def _unary(template: str, function: Callable[[Any], Any]) -> Callable[[Number], Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from adjoint.compiler import tree
 from adjoint.compiler.graph import Argument, State, TraceError, Value
 from adjoint.compiler.guard import Guard, Watch
 from adjoint.compiler.number import Arithmetic, Number, is_number
+from adjoint.compiler.strides import laid
 from adjoint.compiler.trace import Tracer
 from adjoint.core.node import Leaf as AccumulateGrad
 from adjoint.core.storage import view_of
@@ -46,8 +48,8 @@ class Outcome:
     """
 
     __slots__ = (
-        "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "results", "saved", "state",
-        "structure", "writes",
+        "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "pending", "results", "saved",
+        "state", "structure", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
@@ -61,6 +63,7 @@ class Outcome:
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
+        self.pending: dict[str, int] = {}  # numbers that are read from results: of which
         self.structure = tree.LEAF
         self.leaves: list[Leaf] = []
 
@@ -102,6 +105,7 @@ class Results:
 
     def _leaf(self, x: Any) -> Leaf:
         if is_number(x):
+            self._note_pending(x.name)
             return Leaf("number", x.name)
         if not isinstance(x, Tensor):
             return Leaf("object", x)
@@ -112,17 +116,29 @@ class Results:
             return Leaf("object", x) if location is None else Leaf("state", location[0])
         if id(x) in self._states:
             source = getattr(self._states[id(x)], "source", None)
-            moves = isinstance(source, State) and source.expression is not None
-            return Leaf("state", source.locate if moves else (lambda: x))
+            if isinstance(source, State) and source.expression is not None:
+                return Leaf("state", source.locate)
+            return Leaf("state", lambda: x)
         source, steps = self._seen_through(x)
         if source is not None:
             return Leaf("view", (self._leaf(source), steps))
+        return Leaf("result", self._number(x))
+
+    def _number(self, x: Tensor) -> int:
+        """Which of the tensors that the program makes `x` is."""
         if id(x) not in self._numbers:
             self._numbers[id(x)] = len(self.tensors)
             self.tensors.append(x)
             self.outcome.results.append(self.tracer.adopt(x))
             self.outcome.history.append(None if x.node is None else "lost")
-        return Leaf("result", self._numbers[id(x)])
+        return self._numbers[id(x)]
+
+    def _note_pending(self, name: str) -> None:
+        """Have the tensors made that a number is read from when the program has run."""
+        arithmetic = self.outcome.arithmetic
+        needed = {name} | {need for line in arithmetic.needed([name]) for need in line.needs}
+        for late in needed & arithmetic.pending.keys():
+            self.outcome.pending[late] = self._number(arithmetic.pending[late])
 
     def _seen_through(self, x: Tensor) -> tuple[Tensor | None, Any]:
         """A tensor, seen by others when the call is over, of which `x` is a view, and the steps from there."""
@@ -149,6 +165,7 @@ def outcome_of(tracer: Tracer, result: Any, given: list[Any]) -> tuple[Outcome, 
 def finish(tracer: Tracer, outcome: Outcome) -> None:
     """Add what can be told only when nothing more is traced."""
     _writes(tracer, outcome)
+    _rely_on_strides(tracer)
     _watch_hooks(tracer)
     _name_states(tracer)
     for watch in tracer.watches:
@@ -156,6 +173,23 @@ def finish(tracer: Tracer, outcome: Outcome) -> None:
             watch.settle()
     outcome.guards += list({(id(w.subject), w.what): w for w in reversed(tracer.watches)}.values())[::-1]
     tracer.graph.outputs = outcome.outputs()
+
+
+def _rely_on_strides(tracer: Tracer) -> None:
+    """Note with the inputs how they lay in memory, where that told a view from a copy."""
+    for symbol, strides in tracer.strides.asked.items():
+        if isinstance(symbol.source, (Argument, State)):
+            symbol.source = symbol.source._replace(strides=strides)
+    for tensor, _, symbol in tracer.state:
+        if isinstance(symbol.source, State) and symbol.source.strides not in ("any", None):
+            # a program copies such a tensor's values in each call, wherever they lie
+            watch = Watch(tensor, _strides_of, "how a captured tensor lies in memory")
+            watch.expected = symbol.source.strides
+            tracer.watches.append(watch)
+
+
+def _strides_of(tensor: Tensor) -> Any:
+    return laid(tensor.array) if type(tensor.array) is np.ndarray else None  # not yet told, in the trace itself
 
 
 def _gradients(tracer: Tracer, given: list[Any], outcome: Outcome) -> None:
@@ -188,7 +222,9 @@ def leaf_hooks(leaf: Any) -> tuple[int, ...]:
     hooks = leaf.hooks
     if hooks is None:
         return ()
-    return tuple([id(f) for held in (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated) for f in held.values()])
+    return tuple(
+        [id(f) for held in (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated) for f in held.values()]
+    )
 
 
 def _watch_hooks(tracer: Tracer) -> None:
@@ -205,19 +241,25 @@ def _writes(tracer: Tracer, outcome: Outcome) -> None:
             written[symbol] = tensor.array
         _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
-    arrays = {symbol: array for _, array, symbol in tracer.state}
-    for symbol in written:
-        for other, array in arrays.items():
-            if other is not symbol and np.may_share_memory(arrays[symbol], array):
-                kind = (
-                    Overlap if isinstance(other.source, Argument) or isinstance(symbol.source, Argument) else TraceError
-                )
-                raise kind(
-                    f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another "
-                    "tensor (one that NumPy made of it, before the step); a compiled step cannot do that yet: clone() "
-                    "one of them"
-                )
+    for a, b in _neighbours(tracer):
+        if (a in written or b in written) and a is not b:
+            kind = Overlap if isinstance(a.source, Argument) or isinstance(b.source, Argument) else TraceError
+            raise kind(
+                f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another tensor "
+                "(one that NumPy made of it, before the step); a compiled step cannot do that yet: clone() one of them"
+            )
     outcome.writes = list(written.items())
+
+
+def _neighbours(tracer: Tracer) -> Iterator[tuple[Value, Value]]:
+    """Pairs of inputs whose memory overlaps, told by where it begins and ends."""
+    arrays = {symbol: array for _, array, symbol in tracer.state if array.size}
+    spans = sorted(((*byte_bounds(array), symbol) for symbol, array in arrays.items()), key=lambda span: span[:2])
+    before: list[tuple[int, Value]] = []
+    for low, high, symbol in spans:
+        before = [(end, other) for end, other in before if end > low]
+        yield from ((symbol, other) for _, other in before)
+        before.append((high, symbol))
 
 
 class Overlap(TraceError):

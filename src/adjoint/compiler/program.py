@@ -23,6 +23,7 @@ from adjoint.compiler.kernels.nest import Kernel
 from adjoint.compiler.number import GUARD_NAMES
 from adjoint.compiler.outcome import Outcome
 from adjoint.compiler.run import Writer, inferred, overlaps
+from adjoint.compiler.strides import laid, lies_so
 from adjoint.core.mode import mode, unusual
 from adjoint.core.site import PACKAGE, Site
 from adjoint.core.storage import mark_written, storage_of
@@ -76,7 +77,7 @@ class Program:
             return False
         for tensor, node, symbol in self._captured():
             now = self._now(tensor, symbol)
-            if now is None or now.node is not node:
+            if now is None or now.node is not node or not lies_so(now.array, symbol.source.strides):
                 return False
         if not self.binding.refresh(self._names) or self._met_twice():
             return False
@@ -94,8 +95,16 @@ class Program:
 
     def changes(self, given: list[Any]) -> list[Change]:
         """The guards that fail for a call with these tensors and numbers."""
-        found = [*self._moved(), *self._decided(given)]
+        found = [*self._moved(), *self._laid(given), *self._decided(given)]
         return found or [Change("a tensor among the arguments", "memory of its own", "memory of another", None)]
+
+    def _laid(self, given: list[Any]) -> list[Change]:
+        """The arguments that lie otherwise in memory than those that the step was traced with."""
+        return [
+            Change(f"argument {v.source.number}", _order(v.source.strides), _order(laid(x.array)), None)
+            for v in self.graph.of_kind(Argument)
+            if isinstance(x := given[v.source.number], Tensor) and not lies_so(x.array, v.source.strides)
+        ]
 
     def _decided(self, given: list[Any]) -> list[Change]:
         """The first decision on Python numbers that this call takes otherwise."""
@@ -130,6 +139,8 @@ class Program:
             elif now.array.shape != symbol.shape or now.array.dtype != symbol.dtype:
                 old, new = (f"{x.dtype}{list(x.shape)}" for x in (symbol, now.array))
                 found.append(Change(name, old, new, None))
+            elif not lies_so(now.array, symbol.source.strides):
+                found.append(Change(name, _order(symbol.source.strides), _order(laid(now.array)), None))
         return found
 
     def _captured(self) -> list[tuple[Tensor, Any, Value]]:
@@ -158,3 +169,7 @@ class Program:
         slot.renew()
         self._names[f"G{k}"] = slot.tensor
         self.binding.rebind(self._names)
+
+
+def _order(strides: tuple[int, ...] | None) -> str:
+    return "contiguous" if strides is None else f"of strides {strides}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.compiler.fold import folded, plain_inputs
 from adjoint.compiler.graph import Constant, Graph, Origin, Value
+from adjoint.compiler.layout import may_raise
 from adjoint.compiler.match import RULES, Rule, replacement
 from adjoint.core.spec import Spec
 
@@ -103,7 +104,9 @@ class _Rewriter:
 
     def make(self, value: Value) -> Value:
         """What the graph has in place of this equation of its values: if need be, the equation itself."""
-        value.inputs = plain_inputs(value)
+        inputs = plain_inputs(value)
+        if inputs is not value.inputs:
+            value = Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), value.origin)
         for rule in _rules().get(value.op, ()):
             simpler = replacement(rule, value) if rule.may_apply(value) else None
             if simpler is not None:
@@ -147,11 +150,11 @@ class _Rewriter:
 
 
 def without_dead(graph: Graph) -> Graph:
-    """Only the equations that lead to an output or do something besides computing, and the constants they need."""
+    """Only the equations that lead to an output, do something besides computing or may raise, and their constants."""
     needed = set(graph.outputs)
     kept = []
     for v in reversed(graph.equations):
-        if v in needed or v.op.effect:
+        if v in needed or v.op.effect or may_raise(v):
             kept.append(v)
             needed.update(v.operands)
     out = Graph(graph.name)

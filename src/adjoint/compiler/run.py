@@ -13,7 +13,7 @@ from adjoint.compiler.evaluate import operand
 from adjoint.compiler.fuse import Group
 from adjoint.compiler.graph import Argument, Computed, Constant, Setting, Value
 from adjoint.compiler.history import Backward
-from adjoint.compiler.number import guard_code
+from adjoint.compiler.number import Line, guard_code
 from adjoint.compiler.outcome import Leaf
 from adjoint.compiler.runtime import Segment
 from adjoint.core.mode import mode
@@ -37,6 +37,7 @@ class Writer:
         self._known: dict[int, str] = {}  # objects that have a name already
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
+        self._late: list[Line] = []  # arithmetic on numbers that are known when the kernels have run
 
     def _say(self, line: str, depth: int = 1) -> None:
         self._lines.append("    " * depth + line)
@@ -88,7 +89,12 @@ class Writer:
             self._say(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
             if type(node) is AccumulateGrad and node.hooks is None:
                 self._say(f"if x{i}.node.hooks is not None: return MISS")
-            if v.shape:
+            if v.shape and v.source.strides is None:
+                self._say(f"if not a{i}.flags.c_contiguous: return MISS")
+            elif v.shape:
+                if v.source.strides != "any":
+                    strides = tuple(s * v.dtype.itemsize for s in v.source.strides)
+                    self._say(f"if a{i}.strides != {strides}: return MISS")
                 self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
         if self.outcome.writes:
             every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
@@ -132,7 +138,9 @@ class Writer:
         arithmetic = self.outcome.arithmetic
         wanted = [v.source.name for v in self.graph.of_kind(Computed)]
         wanted += [leaf.of for leaf in self.outcome.every_leaf() if leaf.kind == "number"]
-        lines = arithmetic.needed(wanted)
+        needed = arithmetic.needed(wanted)
+        lines = [line for line in needed if line.name not in arithmetic.late]
+        self._late = [line for line in needed if line.name in arithmetic.late]
         if not lines and not arithmetic.sources:
             return
         self._say("try:")
@@ -190,7 +198,7 @@ class Writer:
             self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", 2)
             return
         said = f"{self.name(_explained_call(value), value.op.name)}({', '.join(operands)})"
-        if value.op.family != "check":
+        if value.op.family != "check" or value in self.graph.outputs:
             said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
         self._say(said, 2)
 
@@ -224,11 +232,17 @@ class Writer:
             self._say(f"r{i} = fill(new(Tensor), {self.binding.result_names[i]})", 2)
             if history == "lost":
                 self._say(f"r{i}.node = lost(r{i})", 2)
+            elif isinstance(history, RuntimeError):
+                self._say(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
         if not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
             self._say(f"if mode.inference: inferred(({made}))", 2)
         if self.program.backward is not None:
             self._history(self.program.backward, parents)
+        for name, number in self.outcome.pending.items():
+            self._say(f"{name} = r{number}.item()")
+        for line in self._late:
+            self._say(f"{line.name} = {line.code}")
         # all values first: an effect may change what another looks at
         self._say(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
         for i, effect in enumerate(self.outcome.effects):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,70 +14,16 @@ import numpy as np
 from adjoint.compiler import tree
 from adjoint.compiler.build import Entry, build, conclude
 from adjoint.compiler.capture import MISSING, Attribute, Contents, Place, Witness, Write
-from adjoint.compiler.capture.contents import Snapshot, snapshot
+from adjoint.compiler.capture.contents import snapshot
 from adjoint.compiler.capture.place import tensors_in
-from adjoint.compiler.capture.plain import alike
 from adjoint.compiler.graph import TraceError
-from adjoint.compiler.guard import PLAIN, Change, told
-from adjoint.compiler.halves import Past, derive
+from adjoint.compiler.guard import PLAIN, ArgumentGuard, PlaceGuard
+from adjoint.compiler.halves import Derived, derive
 from adjoint.compiler.number import is_number
 from adjoint.compiler.outcome import Effect, Outcome, Results, outcome_of
 from adjoint.compiler.trace import Location, Tracer
 from adjoint.core.site import Site, user_frame
 from adjoint.core.tensor import Tensor
-
-
-class PlaceGuard:
-    """A place in which Python keeps a value has the same one."""
-
-    __slots__ = ("expected", "place", "site")
-
-    def __init__(self, place: Place, value: Any, site: Site | None) -> None:
-        self.place = place
-        self.expected = value
-        self.site = site
-
-    @property
-    def what(self) -> str:
-        """The place in words."""
-        return self.place.what
-
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
-        """The place's own test."""
-        return self.place.guard(self.expected, name)
-
-    def holds(self) -> bool:
-        """True if the value is the same in meaning."""
-        return self.place.holds(self.expected)
-
-    def change(self) -> Change:
-        """The value then and now."""
-        if isinstance(self.expected, Snapshot):
-            return Change(self.what, *_differing(self.expected.elements, self.place.read().elements), self.site)
-        return Change(self.what, told(self.expected), told(self.place.read()), self.site)
-
-
-class ArgumentGuard:
-    """A place has the very tensor that is passed as an argument."""
-
-    __slots__ = ("expected", "number", "place", "site", "what")
-
-    def __init__(self, place: Place, number: int, site: Site) -> None:
-        self.place, self.number, self.site = place, number, site
-        self.expected = None
-        self.what = f"{place.what} is argument {number}"
-
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
-        """A comparison with the argument, by its name in the generated function."""
-        return f"{self.place.expression(name)} is x{self.number}"
-
-    def holds(self) -> bool:
-        """Only a call can tell."""
-        return True
-
-    def change(self) -> Change:
-        """Not to be told without the call's arguments."""
-        return Change(self.what, "True", "False", self.site)
 
 
 class Session:
@@ -96,7 +43,20 @@ class Session:
         self._bound: dict[int, Place] = {}  # tensors that are found anew in each call: their places
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
-        """The program of a call of `function`, and what takes back the state that the trace made."""
+        """The program of a call of `function`, and what takes back the state that the trace made.
+
+        The collector waits: a graph is many objects, none of them garbage yet, and looking through them takes a tenth
+        of the time.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._run(function, args, kwargs)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
         failed = True
         try:
             leaves, structure = tree.flatten((args, kwargs))
@@ -123,7 +83,7 @@ class Session:
             self._undone()
             raise
 
-    def _derive(self, results: Results) -> tuple[Past | None, list[int]]:
+    def _derive(self, results: Results) -> Derived:
         """The gradient of the results, for a `backward()` outside. Hooks run now, and must not do more than compute."""
         before = len(self.witness.writes)
         derived = derive(self.tracer, results.tensors)
@@ -288,7 +248,9 @@ class Session:
 
     def _guards(self, outcome: Outcome, given: list[Any]) -> None:
         numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
-        used = {id(x) for x in self.tracer.met()} | {id(leaf.of) for leaf in outcome.every_leaf() if leaf.kind == "object"}
+        used = {id(x) for x in self.tracer.met()} | {
+            id(leaf.of) for leaf in outcome.every_leaf() if leaf.kind == "object"
+        }
         for read in self.witness.reads:
             if is_number(read.value):
                 continue
@@ -301,14 +263,6 @@ class Session:
                     outcome.guards.append(ArgumentGuard(place, numbers[id(tensor)], read.site))
                 elif bound != place and (whole or bound is not None or id(tensor) in used):
                     outcome.guards.append(PlaceGuard(place, tensor, read.site))
-
-
-def _differing(then: list[Any], now: list[Any]) -> tuple[str, str]:
-    """The first elements of two snapshots that differ."""
-    for a, b in zip(then, now, strict=False):
-        if not alike(b, a):
-            return told(a), told(b)
-    return f"{len(then)} entries", f"{len(now)} entries"
 
 
 def traced(

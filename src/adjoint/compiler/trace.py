@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.compiler.aliasing import as_own, rebind
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, TraceError, Value
 from adjoint.compiler.guard import Watch
 from adjoint.compiler.number import Arithmetic, Number, plain
+from adjoint.compiler.strides import Strides, laid, viewed
 from adjoint.core.mode import Scope, unrecorded
 from adjoint.core.node import Leaf, tick
 from adjoint.core.op import explained, target_dtype
 from adjoint.core.site import Site, user_site
 from adjoint.core.spec import Spec
-from adjoint.core.storage import InferenceStorage, share, storage_of, view_of
+from adjoint.core.storage import InferenceStorage, Step, share, storage_of, view_of
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.ops.assignment import replay
 from adjoint.ops.selection import cast
@@ -47,6 +49,8 @@ class Tracer:
     ) -> None:
         self.graph = Graph(name)
         self.arithmetic = Arithmetic()
+        self.strides = Strides()
+        self.within: dict[Value, tuple[Value, tuple[Step, ...]]] = {}  # what was written into a part of another value
         self.watches: list[Watch] = []
         self.state: list[tuple[Tensor, Any, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
@@ -107,7 +111,7 @@ class Tracer:
             spec = op.spec(*specs, **params)
         except (ValueError, TypeError, IndexError) as error:
             raise explained(op, tuple(_stand_in(x) for x in operands), error) from error
-        return self.graph.add(op, operands, params, spec, self._origin())
+        return self.graph.add(op, operands, params, spec, self.origin())
 
     def _operand(self, op: Any, x: Any) -> Any:
         if isinstance(x, Tensor):
@@ -130,6 +134,11 @@ class Tracer:
 
     def number(self, number: Number) -> Value:
         """The input that brings a number which is computed anew in each call, float64 or int64."""
+        pending = self.arithmetic.pending.get(number.name)
+        if pending is not None:
+            return self.adopt(pending)
+        if number.name in self.arithmetic.late:
+            number.settled()
         symbol = self._numbers.get(number.name)
         if symbol is None:
             source = Computed(number.name)
@@ -140,12 +149,19 @@ class Tracer:
 
     def _converted(self, x: Any, target: np.dtype[Any]) -> Any:
         if isinstance(x, Value) and x.dtype != target:
-            return self.graph.add(CAST, (x,), {"dtype": target}, Spec(x.shape, target), self._origin())
+            return self.graph.add(CAST, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
         return x
+
+    def item(self, tensor: Tensor) -> Any:
+        """A number that the program reads from the tensor's one element when it has run; None for a complex one."""
+        symbol = self.adopt(tensor)
+        return None if symbol.dtype.kind == "c" else self.arithmetic.read(wrap(symbol))
 
     def constant(self, array: Any) -> Value:
         """An array which the step made from Python data."""
-        return self.graph.constant(array)
+        symbol = self.graph.constant(array)
+        self.strides.note(symbol, laid(np.asarray(array)))
+        return symbol
 
     def adopt(self, tensor: Tensor) -> Value:
         """The tensor's symbol; on first sight its memory becomes state of the step."""
@@ -181,6 +197,7 @@ class Tracer:
         known = self._symbols.get(id(array))
         if known is None:
             symbol = current = self.graph.input(array, source)
+            self.strides.note(symbol, laid(array))
             self._symbols[id(array)] = (array, symbol, tensor)
         else:
             _, symbol, owner = known
@@ -208,6 +225,26 @@ class Tracer:
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
         """`out`, as it is: all memory belongs to the step."""
         return out
+
+    def as_it_lies(self, tensor: Tensor) -> Any:
+        """An array without values that lies in memory as the tensor would in an eager run."""
+        return self.strides.stand_in(self.adopt(tensor))
+
+    def composed(self, out: Tensor) -> None:
+        """Note that `out`, made of several ops here, is made by one eagerly: in row-major order."""
+        self.strides.note(self.adopt(out), None)
+
+    def can_be_seen(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
+        """True if the tensor's memory can be seen under another shape."""
+        return viewed(self.as_it_lies(tensor), shape) is not None
+
+    def rebind(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
+        """Write the value of `out` into `x`, in symbols."""
+        rebind(self, x, out, called, since)
+
+    def as_own(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
+        """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
+        return as_own(self, g, leaf)
 
     def read_setting(self, holder: Any, key: Any) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
@@ -298,7 +335,8 @@ class Tracer:
         forward = self._origins[max(at, 0)]
         self._following = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
 
-    def _origin(self) -> Origin:
+    def origin(self) -> Origin:
+        """Where the next equation comes from."""
         if self._following is not None:
             return self._following
         origin = Origin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)
@@ -316,6 +354,9 @@ class Tracer:
             tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
+        for tensor, _ in self._met:  # what the step made of their memory is left to it
+            if tensor.memory is not None:
+                storage_of(tensor).forget_symbols()
         if failed:
             for take_back in reversed(self.undo):
                 take_back()

@@ -37,7 +37,9 @@ class View(NamedTuple):
         if self.offset or any(n == 0 for n in self.shape):
             return not self.offset
         expected = row_major(self.shape)
-        same = all(n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected, strict=True))
+        same = self.strides == expected or all(
+            n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected, strict=True)
+        )
         return same and _count(self.shape) == self.base.size
 
     def permute(self, axes: Shape) -> View:

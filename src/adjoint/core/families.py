@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,11 @@ def _kinds_checked(name: str, refuses: str) -> Function:
 
 
 def _refusing(function: Function, check: Function) -> Function:
+    @wraps(function)
     def evaluate(*operands: Any) -> Any:
         check(operands)
         return function(*operands)
 
-    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-        setattr(evaluate, name, getattr(function, name))
     evaluate.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
     return evaluate
 
@@ -91,7 +91,7 @@ def unary(
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
         any_kind = promotion is None and not refuses
-        compute = function
+        compute = op.evaluate if "f" in refuses else function
 
         def call(input: Any, out: Any = None) -> Tensor:
             global recent  # noqa: PLW0603  nothing is quicker to read
@@ -173,8 +173,8 @@ def binary(
         any_x, any_y, any_out = dx_x or dy_x, dx_y or dy_y, dx_out or dy_out
         lacks_rules = not (has_dx and has_dy)
         saves = bool(needs_dx or needs_dy)
-        any_kind = promotion == "common"
-        compute = op.evaluate if ufunc is None else ufunc
+        any_kind = promotion == "common" and not refuses
+        compute = ufunc or (op.evaluate if "f" in refuses else function)
 
         def general(input: Any, other: Any) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
@@ -289,7 +289,7 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
                 if x.node is not None:
                     shapes = (array.shape,) if op.kept_shapes else None
                     out.node = bare_node(op, (x.node,), params, shapes, out.array)
-            if view and array is not None and _sees(out.array, array):
+            if view and array is not None and _sees(x, out.array, array, op):
                 share_view(x, out, op, params)
             return out
 
@@ -299,9 +299,12 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
     return declare
 
 
-def _sees(result: Any, source: Any) -> bool:
-    """True if `result` lies in the memory of `source`; a symbolic view is taken to."""
-    if type(result) is not ndarray or result is source:
+def _sees(x: Any, result: Any, source: Any, op: Op) -> bool:
+    """True if `result`, which `op` made of x, lies in its memory, the array `source`; a symbol, if an array would."""
+    if type(result) is not ndarray:
+        can_be_seen = getattr(mode.tracer, "can_be_seen", None) if op.name == "reshape" else None
+        return can_be_seen is None or can_be_seen(x, result.shape)
+    if result is source:
         return True
     return result.base is not None and (result.base is source or result.base is source.base)
 

@@ -136,6 +136,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     if tracer is not None:
         if op.composite is not None:
             composed: Tensor = op.composite(*inputs, **params)
+            note = getattr(tracer, "composed", None) if op.family == "fused" else None
+            if note is not None:
+                note(composed)
             return composed
         data = tracer.emit(op, inputs, params)
         arrays = tracer.symbols(inputs)

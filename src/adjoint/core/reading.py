@@ -48,7 +48,15 @@ class Readable:
     __array_ufunc__ = None
 
     def item(self) -> Any:
-        """The one element as a Python number. Raises RuntimeError unless there is exactly one."""
+        """The one element as a Python number. Raises RuntimeError unless there is exactly one.
+
+        In a step that is being compiled, the number that each call finds; a decision on it raises TraceError.
+        """
+        read = getattr(mode.tracer, "item", None) if unusual.count else None
+        if read is not None and all(n == 1 for n in self.array.shape):
+            number = read(self)
+            if number is not None:
+                return number
         array = self.numpy_view("item()")
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")

@@ -33,6 +33,10 @@ class Storage:
         self.aliases = [r for r in self.aliases if r() is not None]
         return [t for r in self.aliases if (t := r()) is not None]
 
+    def forget_symbols(self) -> None:
+        """Count no longer those that hold a symbol: the step that made them has been traced."""
+        self.aliases = [weakref.ref(t) for t in self.living() if type(t.array) is np.ndarray]
+
     def add(self, tensor: Any) -> None:
         """Count `tensor` among those that see this memory."""
         self.aliases.append(weakref.ref(tensor))

@@ -15,6 +15,7 @@ from adjoint.core.history import Historied
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf, Node, Output
 from adjoint.core.printing import format_tensor
+from adjoint.core.region import dense_strides, region, steps
 from adjoint.core.size import Size
 from adjoint.core.storage import INFERENCE, share
 from adjoint.core.wrap import as_array
@@ -102,14 +103,12 @@ class Tensor(Historied):
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over in memory from one index to the next, for each dimension or one."""
-        array = self.array
-        strides = array.strides if type(array) is ndarray else np.empty(array.shape, array.dtype).strides
-        steps = tuple(s // array.dtype.itemsize for s in strides)
-        return steps if dim is None else steps[dim]
+        strides = steps(as_it_lies(self))
+        return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
         """True if the elements lie in memory in row-major order."""
-        return type(self.array) is not ndarray or bool(self.array.flags.c_contiguous)
+        return bool(as_it_lies(self).flags.c_contiguous)
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -193,6 +192,15 @@ def twin(x: Tensor) -> Tensor:
     if tangents is not None:
         out._tangents = tangents
     return out
+
+
+def as_it_lies(x: Tensor) -> Any:
+    """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
+    array = x.array
+    if type(array) is not ndarray:
+        tell = getattr(mode.tracer, "as_it_lies", None)
+        array = region(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
+    return array
 
 
 def tangents_of(x: Any) -> Any:

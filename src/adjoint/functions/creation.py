@@ -15,7 +15,7 @@ from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
 from adjoint.functions.dims import sizes
 from adjoint.ops import creation as ops
-from adjoint.ops import selection
+from adjoint.ops import movement, selection
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace",
@@ -80,15 +80,32 @@ def full(
 ) -> Tensor:  # fmt: skip
     """`size` filled with one value, whose Python type gives the dtype unless named."""
     shape = sizes((size,) if isinstance(size, int) else tuple(size))
-    if isinstance(fill_value, (Tensor, np.generic)):
+    if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
-    kind = promote((fill_value,)) if dtype is None else numpy_dtype(dtype)
+    kind = numpy_dtype(dtype) if dtype is not None else _plain_dtype(fill_value)
     return _leaf(_filled(shape, fill_value, kind), requires_grad, device)
+
+
+def _plain_dtype(fill_value: Any) -> Any:
+    """The type of a Python number, or of the number that a tensor holds, as if that were one."""
+    if not isinstance(fill_value, Tensor):
+        return promote((fill_value,))
+    return promote(({"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[fill_value.array.dtype.kind],))
 
 
 def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
+        if not (unusual.count and mode.tracer is not None):
+            value = value.item()
+        else:
+            one: Any = selection.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
+            return selection.copy(movement.expand(one, shape=shape))
+    if kind.kind in "iu":
+        value = selection.number_in(value, kind).item()
     if unusual.count and mode.tracer is not None:
         made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
         return made
@@ -188,13 +205,14 @@ def arange(
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """`steps` numbers from `start` to `end`, both included, equally far apart."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind = numpy_dtype(dtype or default.floating)
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     return _leaf(constant(np.linspace(start, end, steps).astype(kind)), requires_grad, device)
 
 

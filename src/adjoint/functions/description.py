@@ -185,7 +185,7 @@ def conj(self: Tensor) -> Tensor:
 def _part(x: Tensor, take: Any) -> Tensor:
     if x.requires_grad:
         raise RuntimeError(f"{take.__name__}: gradients of complex tensors are not there yet")
-    out = wrap(take(x.numpy_view("conj()")))
+    out = wrap(take(x.numpy_view(f"{take.__name__}()")))
     if out.array.base is not None:
         share(x, out)
     return out

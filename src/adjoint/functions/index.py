@@ -13,6 +13,7 @@ from adjoint.core.site import user_site
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.storage import mark_written
 from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.functions.masked import MISMATCH, without_ones, written_where
 from adjoint.ops import assignment, indexing, movement, selection
 from adjoint.ops.inplace import check_separate, check_writable, content_of, write
 
@@ -25,7 +26,7 @@ class Plan:
     So an integer never counts as an index array, and the dimensions of the result stand where PyTorch has them.
     """
 
-    __slots__ = ("arrays", "basic", "bounds", "integers", "new", "pattern", "shape", "sliced")
+    __slots__ = ("arrays", "basic", "bounds", "integers", "mask", "mask_at", "new", "pattern", "shape", "sliced")
 
     def __init__(self, shape: tuple[int, ...], key: Any) -> None:
         self.basic: list[Any] = []  # all but the arrays, as NumPy takes it
@@ -35,6 +36,8 @@ class Plan:
         self.pattern: list[int | None] = []  # for each dimension of `shape` the number of its array
         self.arrays: list[Any] = []
         self.new = False
+        self.mask: Tensor | None = None  # one whose values are not known, for it belongs to a step that is traced
+        self.mask_at = 0  # the first of its dimensions in `shape`
         for item in _filled(shape, key):
             self._add(item, shape)
         self.sliced = any(b != (0, n, 1) for b, n in zip(self.bounds, shape, strict=True))
@@ -70,12 +73,24 @@ class Plan:
             )
         array = mask.array  # literal masks are known while tracing, tensors are not
         if type(array) is not np.ndarray:
-            array.refuse("indexing with a mask")
-        if mask.ndim:
+            self._add_unknown(mask)
+        elif mask.ndim:
             for found, n in zip(np.nonzero(array), shape, strict=True):
                 self._add_array(wrap(found), n)
         else:  # a lone truth: a new dimension of size 1 or 0
             self._add_new(wrap(np.zeros(int(array), np.int64)))
+
+    def _add_unknown(self, mask: Tensor) -> None:
+        """A mask whose number of truths is not known: its dimensions stay."""
+        if self.mask is not None:
+            mask.array.refuse("indexing with several masks")
+        self.mask, self.mask_at = mask, len(self.shape)
+        for n in mask.array.shape:
+            self.basic.append(slice(None))
+            self._keep((0, n, 1))
+        if not mask.ndim:
+            self.mask = movement.reshape(mask, shape=(1,))
+            self._add_new()
 
     def _add_array(self, array: Tensor, n: int) -> None:
         self.basic.append(slice(None))
@@ -165,6 +180,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     Raises IndexError for positions outside the tensor.
     """
     plan = Plan(x.array.shape, key)
+    if plan.mask is not None:
+        plan.mask.array.refuse("indexing with a mask")
     out = _viewed(x, plan)
     if plan.arrays:
         op: Any = indexing.index
@@ -186,6 +203,10 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
     """
     plan = Plan(x.array.shape, key)
+    if plan.mask is not None:
+        region = _viewed(x, plan)
+        write(region, masked(region, plan, value), "index assignment")
+        return
     shape = plan.shape
     if plan.arrays:
         shape = _indexed_shape(plan)
@@ -212,8 +233,16 @@ def _indexed_shape(plan: Plan) -> Any:
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together: {error}") from error
 
 
-def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
-    """`value` as a tensor of the type of x that broadcasts to `shape`."""
+def masked(region: Tensor, plan: Plan, value: Any, accumulate: bool = False) -> Tensor:
+    """`region` with `value`, or with it added, where the plan's mask is true."""
+    mask: Any = plan.mask
+    if plan.arrays:
+        mask.array.refuse("indexing with a mask and other tensors")
+    return written_where(region, mask, plan.mask_at, _brought(region, value, True), accumulate)
+
+
+def _brought(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
+    """`value` as a tensor of the type of x."""
     if not isinstance(value, Tensor):
         value = constant(np.asarray(value).astype(x.array.dtype, copy=False))
     elif value.array.dtype != x.array.dtype:
@@ -223,19 +252,20 @@ def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> T
                 f"{value.dtype} for the source."
             )
         value = selection.cast(value, dtype=x.array.dtype)
+    return value
+
+
+def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
+    """`value` as a tensor of the type of x that broadcasts to `shape`."""
+    value = _brought(x, value, at_arrays)
     given = value.array.shape
-    extra = len(given) - len(shape)
-    if extra > 0 and all(n == 1 for n in given[:extra]):
-        value = movement.reshape(value, shape=given[extra:])
+    value = without_ones(value, len(shape))
     try:
         fits = broadcast_shapes(value.array.shape, shape) == shape
     except ValueError:
         fits = False
     if not fits:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
-            f"{list(shape)}"
-        )
+        raise RuntimeError(f"{MISMATCH.format(list(given))} to indexing result of shape {list(shape)}")
     return value
 
 

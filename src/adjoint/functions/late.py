@@ -123,7 +123,7 @@ def names() -> list[str]:
     """All the late functions. Imports their modules."""
     load()
     published = (import_module(source).__all__ for source in set(SOURCES.values()))
-    return [*IN_PLACE.split(), *(name for module in published for name in module)]
+    return [*IN_PLACE.split(), *(name for module in published for name in module if name in SOURCES)]
 
 
 def load() -> None:

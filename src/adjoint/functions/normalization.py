@@ -25,6 +25,7 @@ def layer_norm(
     Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
     """
     shape = tuple(normalized_shape)
+    _check_floating("layer_norm", input)
     if tuple(input.array.shape[input.ndim - len(shape) :]) != shape or not shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
@@ -34,6 +35,11 @@ def layer_norm(
     out = _normalized(input, axes, eps)[0]
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
+
+
+def _check_floating(name: str, input: Tensor) -> None:
+    if input.array.dtype.kind not in "fc":
+        raise NotImplementedError(f"{name} is not implemented for tensors of type {input.dtype}: convert with float()")
 
 
 def _normalized(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
@@ -61,6 +67,7 @@ def batch_norm(
     have one element for each channel. Source: Ioffe & Szegedy, 2015.
     """
     shape = input.array.shape
+    _check_floating("batch_norm", input)
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, (N, C, ...), got {len(shape)}")
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}

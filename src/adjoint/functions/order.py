@@ -12,7 +12,7 @@ from adjoint.functions.dims import one_dim
 from adjoint.functions.reduce import Extreme, _check_not_empty, _itself, _picked, argsort, sort
 from adjoint.functions.shape import ravel
 from adjoint.functions.surface import named, public
-from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
+from adjoint.ops import arithmetic, comparison, indexing, movement, ordering, reduction, selection
 
 __all__ = [
     "aminmax", "argwhere", "bincount", "bucketize", "histc", "isin", "kthvalue", "median", "mode", "msort", "nanmedian",
@@ -115,13 +115,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     if not input.ndim:
         return _itself(input)
     _check_not_empty("mode", input, dim, IndexError)
-    array = np.moveaxis(input.numpy_view("mode()"), axis, -1)
-    places = np.empty(array.shape[:-1], np.int64)
-    for at in np.ndindex(*places.shape):
-        row = array[at]
-        _, which, counts = np.unique(row, return_inverse=True, return_counts=True, equal_nan=False)
-        places[at] = np.flatnonzero(which == counts.argmax())[-1]
-    found = _picked(input, constant(np.expand_dims(places, axis)), axis, keepdim)
+    found = _picked(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim)
     return Extreme(named(found.values, "ModeBackward0"), found.indices)
 
 
@@ -174,9 +168,7 @@ def _quantile(
         )
     if isinstance(q, Tensor) and q.array.dtype != input.array.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}")
-    wanted = np.asarray(q.numpy_view("quantile()") if isinstance(q, Tensor) else q, np.float64)
-    if wanted.ndim > 1 or bool(np.any((wanted < 0) | (wanted > 1))):
-        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and its values in the range [0, 1]")
+    wanted, single = _orders(q, f"{name}() q must be a scalar or 1D tensor, and its values in the range [0, 1]")
     x = ravel(input) if dim is None else input
     axis = one_dim(0 if dim is None else dim, x.ndim)
     if not x.numel():
@@ -189,7 +181,7 @@ def _quantile(
     left_out = missing if ignore_nan else arithmetic.mul(missing, 0)
     last = arithmetic.maximum(arithmetic.sub(end, left_out), 0)
     results = []
-    for one in wanted.reshape(-1).tolist():
+    for one in wanted:
         place = arithmetic.mul(selection.cast(last, dtype=real), one)
         if ROUNDED[interpolation] is not None:
             place = ROUNDED[interpolation](place)
@@ -208,10 +200,28 @@ def _quantile(
     else:
         full = tuple(1 if d == axis else n for d, n in enumerate(input.array.shape) if keepdim or d != axis)
     results = [movement.reshape(r, shape=full) for r in results]
-    if wanted.ndim == 0:
+    if single:
         return results[0]
+    if not results:
+        return constant(np.zeros((0, *full), input.array.dtype))
     rows = [movement.reshape(r, shape=(1, *full)) for r in results]
     return apply(movement.cat.op, tuple(rows), {"axis": 0})  # type: ignore[attr-defined]
+
+
+def _orders(q: Any, complaint: str) -> tuple[list[Any], bool]:
+    """The orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
+    if not isinstance(q, Tensor):
+        wanted = np.asarray(q, np.float64)
+        if wanted.ndim > 1 or not np.all((wanted >= 0) & (wanted <= 1)):
+            raise RuntimeError(complaint)
+        return wanted.reshape(-1).tolist(), not wanted.ndim
+    if q.ndim > 1:
+        raise RuntimeError(complaint)
+    inside = comparison.logical_and(comparison.ge(q.detach(), 0.0), comparison.le(q.detach(), 1.0))
+    whole = selection.cast(inside, dtype=np.dtype(np.int64))
+    indexing.check_range(whole, 2, complaint, low=1, error=RuntimeError)
+    wide = movement.reshape(selection.cast(q, dtype=np.dtype(np.float64)), shape=(q.numel(),))
+    return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
 
 
 def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
@@ -273,26 +283,20 @@ def searchsorted(
         raise RuntimeError(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
-    ordered = sorted_sequence.numpy_view("searchsorted()")
+    ordered: Any = sorted_sequence.detach()
     if not ordered.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have at least 1 dimension, but it is 0-d")
     if sorter is not None:
-        ordered = np.take_along_axis(ordered, sorter.numpy_view("searchsorted()"), -1)
-    values = input.numpy_view("searchsorted()") if isinstance(input, Tensor) else np.asarray(input)
-    after: Any = "right" if right or side == "right" else "left"
-    kind = np.int32 if out_int32 else np.int64
-    if ordered.ndim == 1:
-        return wrap(np.asarray(np.searchsorted(ordered, values, after)).astype(kind))
-    if ordered.shape[:-1] != values.shape[:-1]:
+        ordered = indexing.gather(ordered, sorter, axis=ordered.ndim - 1)
+    values: Any = input.detach() if isinstance(input, Tensor) else constant(np.asarray(input))
+    if ordered.ndim > 1 and ordered.array.shape[:-1] != values.array.shape[:-1]:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
             f"tensor and input value tensor must match, but we got boundaries tensor {list(ordered.shape)} and input "
             f"value tensor {list(values.shape)}"
         )
-    out = np.empty(values.shape, kind)
-    for at in np.ndindex(*ordered.shape[:-1]):
-        out[at] = np.searchsorted(ordered[at], values[at], after)
-    return wrap(out)
+    kind = np.dtype(np.int32 if out_int32 else np.int64)
+    return ordering.searchsorted(ordered, values, right=right or side == "right", dtype=kind)
 
 
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
@@ -304,14 +308,17 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """True where an element is among `test_elements`."""
-    arrays = [v.numpy_view("isin()") if isinstance(v, Tensor) else np.asarray(v) for v in (elements, test_elements)]
-    return wrap(np.asarray(np.isin(arrays[0], arrays[1], assume_unique=assume_unique, invert=invert)))
+    x, among = (v.detach() if isinstance(v, Tensor) else constant(np.asarray(v)) for v in (elements, test_elements))
+    return ordering.isin(x, among, unique=assume_unique, invert=invert)
 
 
 @public()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each integer occurs in a vector, or the sum of the weights at it."""
-    if input.ndim != 1 or input.array.dtype.kind not in "iu" or (input.numel() and int(input.array.min()) < 0):
+    if input.ndim != 1 or input.array.dtype.kind not in "iu":
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    array = input.numpy_view("bincount()")
+    if array.size and array.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError(f"bincount(): minlength should be >= 0, got {minlength}")
@@ -321,8 +328,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             f"{list(input.shape)}"
         )
     if weights is None:
-        return wrap(np.bincount(input.array, minlength=minlength).astype(np.int64))
-    counted = np.bincount(input.array, weights.numpy_view("bincount()"), minlength)
+        return wrap(np.bincount(array, minlength=minlength).astype(np.int64))
+    counted = np.bincount(array, weights.numpy_view("bincount()"), minlength)
     return wrap(counted.astype(np.float32 if weights.array.dtype == np.float32 else np.float64))
 
 
@@ -334,17 +341,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """
     if bins <= 0:
         raise RuntimeError(f"torch.histc: bins must be > 0, but got {bins}")
-    array = input.numpy_view("histc()")
-    low, high = float(min), float(max)
-    if low == high and array.size:
-        low, high = float(array.min()), float(array.max())
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
-    if low > high:
-        raise RuntimeError("torch.histc: max must be larger than min")
-    return wrap(np.histogram(array, bins, (low, high))[0].astype(array.dtype))
+    return ordering.histogram(input.detach(), bins=bins, low=float(min), high=float(max))
 
 
 @public()

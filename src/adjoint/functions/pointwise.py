@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from adjoint.core.dtype import promote
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
@@ -121,7 +119,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha · other."""
     if out is not None:
         return into(out, add, input, other, alpha=alpha)
-    return arithmetic.add(input, other if _is_one(alpha) else arithmetic.mul(other, alpha))
+    return arithmetic.add(input, other if _is_one(alpha) else _scaled(input, other, alpha))
 
 
 @public("subtract", inplace=True)
@@ -129,11 +127,23 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha · other."""
     if out is not None:
         return into(out, sub, input, other, alpha=alpha)
-    return arithmetic.sub(input, other if _is_one(alpha) else arithmetic.mul(other, alpha))
+    return arithmetic.sub(input, other if _is_one(alpha) else _scaled(input, other, alpha))
 
 
 def _is_one(alpha: Any) -> bool:
     return not isinstance(alpha, Tensor) and alpha == 1
+
+
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha · other in the common type of input and other, in which alpha takes no part."""
+    common = promote(getattr(v, "array", v) for v in (input, other))
+    if common.kind in "iub" and isinstance(alpha, float):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(other, (int, float, complex)):
+        return other and bool(alpha) if isinstance(other, bool) else other * alpha
+    if getattr(other, "array", other).dtype != common:
+        other = selection.cast(other, dtype=common)
+    return arithmetic.mul(other, bool(alpha) if common.kind == "b" else alpha)
 
 
 @public()
@@ -236,7 +246,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if not isinstance(value, Tensor):
-        value = np.asarray(value).astype(input.array.dtype)
+        value = selection.number_in(value, input.array.dtype)
     elif value.ndim:
         raise RuntimeError(
             f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
@@ -276,6 +286,8 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 @public()
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity."""
+    if input.array.dtype.kind == "b":
+        input, other = (selection.cast(x, dtype=promote((0,))) for x in (input, other))
     near = comparison.le(
         arithmetic.abs(arithmetic.sub(input, other)), arithmetic.add(arithmetic.mul(arithmetic.abs(other), rtol), atol)
     )

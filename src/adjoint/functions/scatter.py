@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.mode import mode, unusual
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.dims import one_dim
 from adjoint.functions.gather import _check_index, _common
 from adjoint.functions.gather import scatter_add as _scatter_add
-from adjoint.functions.index import Plan, _fitted, _indexed_shape, _viewed
+from adjoint.functions.index import Plan, _fitted, _indexed_shape, _viewed, masked
+from adjoint.functions.masked import scattered
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, assignment, indexing, movement, selection
 from adjoint.ops import scatter as ops
@@ -189,6 +191,9 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     """`input` with `values` at a tuple of index tensors; `accumulate` adds them, repeatedly where positions repeat."""
     keys = [slice(None) if i is None else _as_array(i) for i in indices]
     plan = Plan(input.array.shape, tuple(keys))
+    if plan.mask is not None:
+        out = masked(_viewed(input, plan), plan, values, accumulate)
+        return named(movement.reshape(out, shape=input.array.shape), "IndexPutBackward0")
     shape, pattern = tuple(_indexed_shape(plan)), tuple(plan.pattern)
     value = _fitted(input, values, shape, True)
     region = _viewed(input, plan)
@@ -218,6 +223,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.array.dtype != input.array.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes")
     shape = _common(input.array.shape, mask.array.shape)
+    if unusual.count and mode.tracer is not None:
+        return named(scattered(input, movement.expand(mask, shape=shape), source), "MaskedScatterBackward0")
     at = np.flatnonzero(np.broadcast_to(mask.numpy_view("masked_scatter()"), shape))
     if at.size > source.numel():
         raise RuntimeError("Number of elements of source < number of ones in mask")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from adjoint.core.tensor import Tensor
+from adjoint.core.tensor import Tensor, as_it_lies
 from adjoint.functions.dims import one_dim, some_dims
 from adjoint.functions.surface import public
 from adjoint.ops import movement, selection
@@ -48,8 +46,9 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
 
 def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
     target = _resolved(shape, movement.numel(self.array.shape))
-    if type(self.array) is np.ndarray and not self.array.flags.c_contiguous:
-        seen = self.array.view()
+    lies = as_it_lies(self)
+    if not lies.flags.c_contiguous:
+        seen = lies.view()
         try:
             seen.shape = target
         except AttributeError as error:
@@ -277,7 +276,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
         if self.ndim != len(order):
             raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
         return permute(contiguous(permute(self, order)), movement.inverse(order))
-    if type(self.array) is not np.ndarray or self.array.flags.c_contiguous:
+    if self.is_contiguous():
         return self
     return selection.copy(self)
 

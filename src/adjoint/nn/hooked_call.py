@@ -35,8 +35,8 @@ class After(NamedTuple):
 def call_with_hooks(module: Module, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     """Pre-hooks, forward, hooks; those for all modules before the module's own.
 
-    Hooks that are added or removed on the way count where their turn has not come. When anything raises, the forward
-    hooks with `always_call` that have not run yet still do, with the output so far.
+    Which hooks there are is looked up before forward for those before it, after forward for those after it. When
+    anything raises, the forward hooks with `always_call` that have not run yet still do, with the output so far.
     """
     gradients = GradientHooks(module)
     on_node = [

@@ -179,8 +179,9 @@ def _copy(module: Module, name: str, tensor: Tensor) -> None:
 
 def _assign(module: Module, name: str, tensor: Tensor) -> None:
     own = getattr(module, name)
-    if isinstance(own, Parameter) and not isinstance(tensor, Parameter):
-        tensor = Parameter(tensor, requires_grad=own.requires_grad)
+    if isinstance(own, Parameter):
+        asks = own.requires_grad
+        tensor = tensor.requires_grad_(asks) if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=asks)
     setattr(module, name, tensor)
 
 

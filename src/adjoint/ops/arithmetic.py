@@ -17,7 +17,7 @@ def add(x: Any, y: Any) -> Any:
     return np.add(x, y)
 
 
-@binary(scalar="sub", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
+@binary(scalar="sub", refuses="b", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
 def sub(x: Any, y: Any) -> Any:
     """x - y."""
     return np.subtract(x, y)
@@ -40,7 +40,7 @@ def _check_divisor(name: str, y: Any) -> None:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 
-@binary(scalar="floor_divide", dx=lambda g: g * 0.0, dy=lambda g: g * 0.0)
+@binary(scalar="floor_divide", refuses="b", dx=lambda g: g * 0.0, dy=lambda g: g * 0.0)
 def floor_divide(x: Any, y: Any) -> Any:
     """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
     out = np.floor_divide(x, y)
@@ -49,7 +49,7 @@ def floor_divide(x: Any, y: Any) -> Any:
     return out
 
 
-@binary(scalar="remainder", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
+@binary(scalar="remainder", refuses="b", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
 def remainder(x: Any, y: Any) -> Any:
     """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
     out = np.remainder(x, y)
@@ -58,7 +58,7 @@ def remainder(x: Any, y: Any) -> Any:
     return out
 
 
-@binary(dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
+@binary(refuses="b", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
 def fmod(x: Any, y: Any) -> Any:
     """x - y trunc(x / y): the sign is that of x. Raises RuntimeError for an integer divided by zero."""
     out = np.fmod(x, y)
@@ -107,7 +107,7 @@ def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
     return where(zero, 0.0, g * (out * log(where(zero, 1.0, x))))
 
 
-@binary(scalar="pow", dx=_pow_dx, dy=_pow_dy)
+@binary(scalar="pow", refuses="b", dx=_pow_dx, dy=_pow_dy)
 def pow(x: Any, y: Any) -> Any:
     """x to the power y."""
     if type(y) in (int, float) and y == 2:
@@ -117,13 +117,13 @@ def pow(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
-@unary(scalar="neg", dx=lambda g: -g)
+@unary(scalar="neg", refuses="b", dx=lambda g: -g)
 def neg(x: Any) -> Any:
     """-x."""
     return np.negative(x)
 
 
-@unary(scalar="abs", dx=lambda g, x: g * sign(x))
+@unary(scalar="abs", refuses="b", dx=lambda g, x: g * sign(x))
 def abs(x: Any) -> Any:
     """|x|; its slope at 0 is taken as 0."""
     return np.absolute(x)
@@ -131,13 +131,13 @@ def abs(x: Any) -> Any:
 
 @unary(scalar="sign", dx=lambda g: g * 0.0)
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; NaN stays."""
-    return np.sign(x)
+    """-1, 0 or 1; NaN stays; a truth is its own sign."""
+    return x.copy() if x.dtype.kind == "b" else np.sign(x)
 
 
-@unary(scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
+@unary(promotion="number", scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
 def square(x: Any) -> Any:
-    """x²."""
+    """x²; truths become integers."""
     return np.square(x)
 
 
@@ -159,31 +159,31 @@ def rsqrt(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
 
-@unary(scalar="floor", dx=lambda g: g * 0.0)
+@unary(scalar="floor", refuses="b", dx=lambda g: g * 0.0)
 def floor(x: Any) -> Any:
     """The largest integer not above x."""
     return np.floor(x)
 
 
-@unary(scalar="ceil", dx=lambda g: g * 0.0)
+@unary(scalar="ceil", refuses="b", dx=lambda g: g * 0.0)
 def ceil(x: Any) -> Any:
     """The smallest integer not below x."""
     return np.ceil(x)
 
 
-@unary(scalar="trunc", dx=lambda g: g * 0.0)
+@unary(scalar="trunc", refuses="b", dx=lambda g: g * 0.0)
 def trunc(x: Any) -> Any:
     """x without its fraction."""
     return np.trunc(x)
 
 
-@unary(scalar="round", dx=lambda g: g * 0.0)
+@unary(scalar="round", refuses="b", dx=lambda g: g * 0.0)
 def round(x: Any) -> Any:
     """The nearest integer, halves to the even one."""
     return np.round(x)
 
 
-@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), dx=lambda g, out: where(out <= 0, 0.0, g))
+@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="b", dx=lambda g, out: where(out <= 0, 0.0, g))
 def relu(x: Any) -> Any:
     """max(x, 0); NaN stays; the slope at 0 is 0."""
     return np.maximum(x, 0)

@@ -46,13 +46,22 @@ def _refuse_to_bypass(g: Any) -> Any:
     )
 
 
+def _refuse_to_go_on(g: Any) -> Any:
+    raise RuntimeError(
+        "A view was created in inference mode and its base or another view of its base has been modified inplace in "
+        "normal mode: the gradient cannot go through what the view was. Make the view and write to it in the same mode."
+    )
+
+
 def _same(x: Any, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-# Of a view that was made where nothing is recorded, or by a Function, when its base was then written with history.
+# Of a view that was made where nothing is recorded, by a Function, or in inference mode, when its base was then written
+# with history.
 left_behind = Op(lambda x: x, {"dx": _refuse}, family="call", spec=_same, node="Invalid")
 bypassed = Op(lambda x: x, {"dx": _refuse_to_bypass}, family="call", spec=_same, node="Invalid")
+overtaken = Op(lambda x: x, {"dx": _refuse_to_go_on}, family="call", spec=_same, node="Invalid")
 
 
 def replay(x: Any, steps: Steps) -> Any:

@@ -54,7 +54,7 @@ def sinc(x: Any) -> Any:
     return np.sinc(x).astype(x.dtype, copy=False)
 
 
-@unary(dx=lambda g: g)
+@unary(refuses="biu", dx=lambda g: g)
 def frac(x: Any) -> Any:
     """x - trunc x: the fraction with the sign of x."""
     return x - np.trunc(x)
@@ -142,13 +142,13 @@ def _first_of(better: Any, y: Any) -> Any:
     return logical_or(better, isnan(y))
 
 
-@binary()
+@binary(refuses="bfc")
 def gcd(x: Any, y: Any) -> Any:
     """The greatest common divisor of integers."""
     return np.gcd(x, y)
 
 
-@binary()
+@binary(refuses="bfc")
 def lcm(x: Any, y: Any) -> Any:
     """The least common multiple of integers."""
     return np.lcm(x, y)

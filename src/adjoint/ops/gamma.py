@@ -75,10 +75,24 @@ def digamma(x: Any) -> Any:
 
 
 @in_float64
-def _hurwitz(x: Any, *, s: float) -> Any:
-    """ζ(s, x) = Σ (x + k)⁻ˢ: terms up to FAR, then the integral of the rest and its corrections."""
+def _polygamma_array(x: Any, *, n: int) -> Any:
+    """±n! ζ(n + 1, x), and by reflection at ½ where x < 0: (-1)ⁿ ψ(1 - x) less the n-th derivative of π cot πx."""
+    left = x < 0
+    out = (-1.0) ** (n + 1) * math.factorial(n) * _hurwitz(np.where(left, 1.0 - x, x), n + 1.0)
+    nearest = np.round(x)
+    slope = np.poly1d([1.0, 0.0])  # of the cotangent c, whose derivative is -1 - c²
+    for _ in range(n):
+        slope = np.polymul(slope.deriv(), np.poly1d([-1.0, 0.0, -1.0]))
+    cot = 1.0 / np.tan(np.pi * np.where(left, x - nearest, 0.25))
+    out = np.where(left, (-1.0) ** n * out - np.pi ** (n + 1) * slope(cot), out)
+    pole = (x <= 0) & (x == nearest) & np.isfinite(x)
+    return np.where(pole, np.copysign(np.inf, (-1.0) ** (n + 1)), np.where(x == -np.inf, np.nan, out))
+
+
+def _hurwitz(x: Any, s: float) -> Any:
+    """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to FAR, then the integral of the rest and its corrections."""
     total, y = np.zeros_like(x), x.copy()
-    while bool(np.any(y < FAR)):
+    for _ in range(int(FAR)):
         near = y < FAR
         total += np.where(near, np.where(near, y, 1.0) ** -s, 0.0)
         y = y + near
@@ -87,7 +101,7 @@ def _hurwitz(x: Any, *, s: float) -> Any:
     for k, b in enumerate(BERNOULLI, 1):
         total += b / math.factorial(2 * k) * term
         term = term * (s + 2 * k - 1) * (s + 2 * k) / (y * y)
-    return np.where((x <= 0) & (x == np.floor(x)), np.inf, total)
+    return total
 
 
 @primitive(
@@ -98,7 +112,7 @@ def _hurwitz(x: Any, *, s: float) -> Any:
 )
 def polygamma(x: Any, *, n: int) -> Any:
     """The n-th derivative of digamma, n ≥ 1."""
-    return np.multiply((-1.0) ** (n + 1) * math.factorial(n), _hurwitz(x, s=n + 1.0), dtype=x.dtype)
+    return _polygamma_array(x, n=n)
 
 
 CENTRAL = (

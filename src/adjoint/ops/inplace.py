@@ -21,7 +21,7 @@ from adjoint.core.site import user_place
 from adjoint.core.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
 from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
-from adjoint.ops.assignment import bypassed, left_behind, put_slice, put_steps, put_view, replay, taken
+from adjoint.ops.assignment import bypassed, left_behind, overtaken, put_slice, put_steps, put_view, replay, taken
 from adjoint.ops.selection import cast
 
 ndarray = np.ndarray
@@ -76,6 +76,8 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
 
 def content_of(value: Tensor, x: Tensor) -> Tensor:
     """`value` as something to write into x: it shares the memory, and has a node of its own, which x takes."""
+    if unusual.count and mode.tracer is not None:
+        mode.tracer.adopt(value)
     out = twin(value)
     if value.node is not None and mode.recording:
         parents = (x.node if view_of(x) is None else None, value.node)
@@ -194,6 +196,8 @@ def rebase(x: Tensor, node: Any) -> None:
             continue
         if seen.made in (Made.IN_INFERENCE, Made.OVERTAKEN):
             seen.made = Made.OVERTAKEN
+            if type(alias.node) is Leaf:
+                alias.node = bare_node(overtaken, (base.node,), {}, (alias.array.shape,), alias.array)
         else:
             _give(alias, _derived(base.node, seen, alias))
 
@@ -254,6 +258,10 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     What was computed since then may keep the old value: symbols do not change.
     """
     tracer: Any = mode.tracer
+    own = getattr(tracer, "rebind", None)
+    if own is not None:
+        own(x, out, called, since)
+        return
     view = view_of(x)
     base = x if view is None else view.base
     for tensor in (x, out, base):

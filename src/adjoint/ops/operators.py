@@ -40,9 +40,15 @@ def _swapped(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
 
+def _invert(x: Any) -> Any:
+    if x.array.dtype.kind not in "iub":
+        raise TypeError(f"~ (operator.invert) is only implemented on integer and bool tensors, given {x.dtype}")
+    return bitwise.bitwise_not(x)
+
+
 for _name, _f in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _operator(_f))
     if _name not in COMPARISONS:
         setattr(Tensor, f"__r{_name}__", _swapped(_f))
-for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": bitwise.bitwise_not}.items():
+for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert}.items():
     setattr(Tensor, f"__{_name}__", _f)

@@ -69,7 +69,20 @@ def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
 
 def _brought(value: Any, array: Any, target: Any) -> Any:
     """`value` in type `target`: a number becomes a 0-d array, a tensor is cast."""
-    return cast(value, dtype=target) if hasattr(array, "dtype") else np.asarray(value, dtype=target)
+    return cast(value, dtype=target) if hasattr(array, "dtype") else number_in(value, target)
+
+
+def number_in(value: Any, dtype: Any) -> Any:
+    """A number as a 0-d array; a negative one wraps around in unsigned types, as in PyTorch.
+
+    Raises RuntimeError for one that is too large.
+    """
+    try:
+        return np.asarray(value, dtype=dtype)
+    except OverflowError as error:
+        if abs(value) <= np.iinfo(dtype).max:
+            return np.asarray(value).astype(dtype)
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}") from error
 
 
 @primitive(

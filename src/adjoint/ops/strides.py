@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import movement, primitive
+from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.op import apply
 from adjoint.core.region import dense_strides, offset, owner, places, reach, region, steps
 from adjoint.core.spec import Spec
 from adjoint.core.storage import share_view, view_of
 from adjoint.core.tensor import Tensor
+from adjoint.ops.assignment import replay
+from adjoint.ops.selection import where
 
 Sizes = tuple[int, ...]
 Geometry = tuple[Sizes, int]  # the strides of a view in elements, and the place of its first element
@@ -81,17 +84,27 @@ def strided_sum(x: Any, *, shape: Sizes, stride: Sizes, start: int, geometry: Ge
 
 
 def geometry_of(x: Tensor) -> Geometry:
-    """How a tensor lies in its memory; a symbolic one as if in memory of its own."""
+    """How a tensor lies in its memory; a symbolic one, or what that is a view of, as if in memory of its own."""
+    if unusual.count and mode.tracer is not None:
+        mode.tracer.adopt(x)
     if type(x.array) is np.ndarray:
         return steps(x.array), offset(x.array)
-    if view_of(x) is not None:
-        x.array.refuse("as_strided of a view")
-    return dense_strides(x.array.shape), 0
+    view = view_of(x)
+    base = x if view is None else view.base
+    if not base.is_contiguous():
+        x.array.refuse("as_strided of a tensor whose memory is not in row-major order")
+    shape = base.array.shape
+    array = region(np.empty(1, np.int8), shape, dense_strides(shape), 0)  # without memory: only look at it
+    array = array if view is None else replay(array, view.steps)
+    return steps(array), offset(array)
 
 
 def memory_of(x: Tensor) -> int:
     """The number of elements in the memory that the tensor lies in."""
-    return int(owner(x.array).nbytes // x.element_size() if type(x.array) is np.ndarray else x.numel())
+    if type(x.array) is np.ndarray:
+        return int(owner(x.array).nbytes // x.element_size())
+    view = view_of(x)
+    return x.numel() if view is None else view.base.numel()
 
 
 def _unfold_spec(x: Any, *, dimension: int, size: int, step: int) -> Spec:
@@ -128,11 +141,31 @@ def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
 
 
 def seen(op: Any, x: Tensor, **params: Any) -> Tensor:
-    """op(x), noted as a view of x where it lies in its memory."""
-    out = apply(op, (x,), params)
-    if type(out.array) is not np.ndarray or owner(out.array) is owner(x.array):
+    """op(x), noted as a view of x where it lies in its memory; one at strides of its own as a view of what x is of."""
+    out, around = apply(op, (x,), params), view_of(x)
+    symbolic = type(out.array) is not np.ndarray
+    if not symbolic and owner(out.array) is not owner(x.array):
+        return out
+    if "geometry" not in params or around is None:
         share_view(x, out, op, params)
+        return out
+    start = _start(params["storage_offset"], params["geometry"])
+    whole = {**params, "storage_offset": start, "geometry": geometry_of(around.base)}
+    if symbolic:
+        out = _completed(op, x, out, around.base, whole, params["geometry"])
+    share_view(around.base, out, op, whole, around.made)
     return out
+
+
+def _completed(op: Any, x: Tensor, out: Tensor, base: Tensor, whole: dict[str, Any], geometry: Geometry) -> Tensor:
+    """`as_strided` of a symbolic view, which has its own elements alone: the others are taken from its base."""
+    wanted = places(whole["size"], whole["stride"], whole["storage_offset"])
+    own = np.isin(wanted, places(x.array.shape, *geometry))
+    if own.all():
+        return out
+    with unrecorded():
+        beyond = apply(op, (base,), whole)
+    return where(own, out, beyond)
 
 
 Corner = tuple[int, int, int]  # how far above the main diagonal, and the two dimensions

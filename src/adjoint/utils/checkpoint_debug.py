@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from adjoint.core.mode import Scope, mode
@@ -22,11 +21,11 @@ class Comparison:
 
     def first(self) -> AbstractContextManager[None]:
         """A block whose ops are noted as those of the first call."""
-        return _noting(self.of_first)
+        return _Noting(self.of_first)
 
     def again(self) -> AbstractContextManager[None]:
         """A block whose ops are noted as those of the later call."""
-        return _noting(self.of_again)
+        return _Noting(self.of_again)
 
     def explain(self, error: CheckpointError) -> CheckpointError:
         """The error, and before it what both calls did."""
@@ -42,11 +41,23 @@ class Comparison:
         )
 
 
-@contextmanager
-def _noting(lines: list[str]) -> Iterator[None]:
-    lines.clear()
-    with Scope(watcher=_Notes(lines, mode.watcher)):
-        yield
+class _Noting:
+    """A block whose ops are noted; it may be entered many times, for several backward passes."""
+
+    __slots__ = ("lines", "scopes")
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.scopes: list[Scope] = []
+
+    def __enter__(self) -> None:
+        self.lines.clear()
+        scope = Scope(watcher=_Notes(self.lines, mode.watcher))
+        self.scopes.append(scope)
+        scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.scopes.pop().__exit__(*error)
 
 
 class _Notes:

@@ -89,6 +89,15 @@ class Frame:
         return found
 
     def _run_again(self, round: Round) -> None:
+        try:
+            self._call_again(round)
+            self._compare(round)
+        except CheckpointError as error:
+            if self.explain is None:
+                raise
+            raise self.explain(error) from error
+
+    def _call_again(self, round: Round) -> None:
         args = [arg() for arg in self.args]
         random = default_generator.get_state()
         try:
@@ -102,12 +111,6 @@ class Frame:
         finally:
             if self.random is not None:
                 default_generator.set_state(random)
-        try:
-            self._compare(round)
-        except CheckpointError as error:
-            if self.explain is None:
-                raise
-            raise self.explain(error) from error
 
     def _compare(self, round: Round) -> None:
         if round.went_on:
@@ -206,12 +209,12 @@ class _Refilling(Packer):
         round.count += 1
         value = tensor if tensor.node is None else detach(tensor)
         if i >= len(frame.slots):
-            if frame.complete:
+            if frame.complete and frame.explain is None:  # to be explained, the call goes on to its end
                 raise CheckpointError(
                     "checkpoint: trying to save more tensors during recomputation than during the original forward "
                     f"pass.\n{TIP}"
                 )
-            round.went_on = True
+            round.went_on = not frame.complete
             return _Value(value)
         slot = frame.slots[i]()
         if slot is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, NamedTuple
 
-from adjoint.compiler.evaluate import operand_dtype
+from adjoint.compiler.evaluate import literal, operand_dtype
 from adjoint.compiler.fuse import Fusion, Group
 from adjoint.compiler.graph import Value
 from adjoint.compiler.kernels import fold
@@ -247,10 +247,13 @@ class _Nest:
     def _apply(self, value: Value, registers: dict[Value, Reg]) -> Reg:
         """One elementwise equation on registers."""
         b = self.b
-        operands = [
-            registers[self.space.register(x)] if isinstance(x, Value) else b.constant(x, from_dtype(operand_dtype(value, i)))
-            for i, x in enumerate(value.inputs)
-        ]
+
+        def register(i: int, x: Any) -> Reg:
+            if isinstance(x, Value):
+                return registers[self.space.register(x)]
+            return b.constant(literal(value, i, x), from_dtype(operand_dtype(value, i)))
+
+        operands = [register(i, x) for i, x in enumerate(value.inputs)]
         lanes = max((o.type.lanes for o in operands), default=1)
         operands = [b.broadcast(o, lanes) for o in operands]
         scalar = value.op.scalar

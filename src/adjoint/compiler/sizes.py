@@ -1,0 +1,53 @@
+"""Leading (batch) sizes of the arguments: which are worth a program of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+AT_ONCE = 2  # leading sizes that are compiled at once; any other when it comes for the second time
+MOST = 8  # that are compiled at all, for arguments that are alike otherwise
+
+
+class Sizes:
+    """How often each leading size came, by what else the arguments are."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Any, dict[int, int]] = {}
+
+    def count(self, key: Any) -> tuple[bool, str]:
+        """Whether to compile for the arguments of this signature, which has no program; and what to say of that."""
+        size, others = _leading(key)
+        seen = self._seen.setdefault(others, {})
+        seen[size] = seen.get(size, 0) + 1
+        if size < 0:
+            return True, ""
+        worth = [n for i, (n, count) in enumerate(seen.items()) if count > 1 or i < AT_ONCE]
+        said = ""
+        if size in worth and len(worth) == MOST + 1:
+            said = (
+                f"was compiled for {MOST} leading sizes of its arguments, each a program of its own: any other runs "
+                f"eagerly from now on, such as {size}. Pad to a few sizes where speed matters."
+            )
+        return size in worth[:MOST], said
+
+    def all(self) -> dict[int, int]:
+        """How often each size came."""
+        found: dict[int, int] = {}
+        for seen in self._seen.values():
+            for size, count in seen.items():
+                if size >= 0:
+                    found[size] = found.get(size, 0) + count
+        return found
+
+
+def _leading(key: Any) -> tuple[int, Any]:
+    """The first dimension of the first tensor, and the signature in which it and its equals are left out."""
+    size = next((leaf[0][0] for leaf in key[1] if _is_sized(leaf)), -1)
+    leaves = tuple(
+        (("n", *leaf[0][1:]), *leaf[1:]) if _is_sized(leaf) and leaf[0][0] == size else leaf for leaf in key[1]
+    )
+    return size, (key[0], leaves, *key[2:])
+
+
+def _is_sized(leaf: Any) -> bool:
+    return isinstance(leaf, tuple) and len(leaf) == 4 and bool(leaf[0])

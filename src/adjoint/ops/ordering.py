@@ -1,0 +1,63 @@
+"""What follows from order or equality: places in sorted rows, membership, counts, the most frequent element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import primitive
+from adjoint.core.spec import Spec
+
+
+@primitive(spec=lambda x, values, *, right, dtype: Spec(values.shape, dtype))
+def searchsorted(x: Any, values: Any, *, right: bool, dtype: np.dtype[Any]) -> Any:
+    """Where each value would be put into x, sorted, before its equals or `right` of them.
+
+    One vector x for all, or (…, n) with a row for each of (…, m).
+    """
+    side: Any = "right" if right else "left"
+    if x.ndim == 1:
+        return np.asarray(np.searchsorted(x, values, side)).astype(dtype)
+    out = np.empty(values.shape, dtype)
+    for at in np.ndindex(*x.shape[:-1]):
+        out[at] = np.searchsorted(x[at], values[at], side)
+    return out
+
+
+@primitive(spec=lambda x, among, *, unique, invert: Spec(x.shape, np.dtype(np.bool_)))
+def isin(x: Any, among: Any, *, unique: bool, invert: bool) -> Any:
+    """True where an element of x is among these, or not, if `invert`; `unique`: neither has an element twice."""
+    return np.isin(x, among, assume_unique=unique, invert=invert)
+
+
+@primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype))
+def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
+    """How many elements lie in each of equal intervals of [low, high], or of their own range if these are equal.
+
+    Raises RuntimeError for a range that is not finite or ends before it begins.
+    """
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+
+
+def _most_frequent_spec(x: Any, *, axis: int) -> Spec:
+    return Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64))
+
+
+@primitive(spec=_most_frequent_spec)
+def most_frequent(x: Any, *, axis: int) -> Any:
+    """The index of the last occurrence of the most frequent element along `axis`, of the smallest of these."""
+    rows = np.moveaxis(x, axis, -1)
+    places = np.empty(rows.shape[:-1], np.int64)
+    for at in np.ndindex(*places.shape):
+        _, which, counts = np.unique(rows[at], return_inverse=True, return_counts=True, equal_nan=False)
+        places[at] = np.flatnonzero(which == counts.argmax())[-1]
+    return np.expand_dims(places, axis)

@@ -1,0 +1,240 @@
+"""Every public function compiles: values and gradients are what they are eagerly, in float32 and float64."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ops.samples import draw
+
+import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint import linalg
+from adjoint.compiler.graph import TraceError
+
+pytest.importorskip("llvmlite")
+PLACES: dict[str, Any] = {"": ad, "F.": F, "L.": linalg}
+DATA: dict[str, Any] = {
+    "x": draw("x", (2, 3, 4)), "a": draw("a", (2, 3)), "b": draw("b", (2, 3)), "m": draw("m", (3, 3)),
+    "n": draw("n", (3, 3)), "v": draw("v", (3,)), "w": draw("w", (3,)), "c": draw("c", (2, 3, 4)),
+    "s": np.array(0.7), "p": draw("p", (2, 3), 0.3, 2.0), "q": draw("q", (2, 3), 0.3, 2.0),
+    "u": draw("u", (2, 3), -0.9, 0.9), "above": draw("above", (2, 3), 1.1, 3.0), "weight": draw("weight", (4, 3)),
+    "d1": draw("d1", (2, 3, 6)), "d2": draw("d2", (1, 3, 5, 5)), "d3": draw("d3", (1, 2, 3, 3, 3)),
+    "f1": draw("f1", (2, 3, 3)), "f2": draw("f2", (2, 3, 3, 3)), "f3": draw("f3", (2, 2, 2, 2, 2)),
+    "pd": np.array([[2.0, 0.5, 0.1], [0.5, 1.5, 0.2], [0.1, 0.2, 1.0]]),
+    "square": np.array([[2.0, 0.5, -0.3], [0.1, 1.5, 0.4], [0.7, -0.2, 1.2]]), "rising": np.array([-1.0, 0.1, 0.9]),
+    "i": np.array([[4, 6, 9], [2, 3, 5]]), "j": np.array([[2, 3, 6], [3, 2, 1]]),
+    "at": np.array([[2, 0, 1], [0, 0, 2]]), "rows": np.array([1, 0, 2]), "two": np.array([1, 0]),
+    "flat": np.array([5, 0, 3]), "mask": np.array([[True, False, True], [False, True, True]]),
+}  # fmt: skip
+ALIKE: dict[str, str] = {
+    "a": """
+        abs absolute aminmax arcsinh arctan as_tensor asarray asinh atan ceil clone cos cosh deg2rad detach_
+        elu empty_like erf erfc exp exp2 expm1 fix floor frac gelu get_device hardtanh is_conj
+        is_distributed is_inference is_neg is_signed is_storage is_tensor isfinite isinf isnan isneginf
+        isposinf isreal leaky_relu logical_not logsigmoid nan_to_num neg negative normalize ones_like
+        positive rad2deg rand_like randn_like ravel relu relu6 round selu sgn sigmoid sign signbit silu sin
+        sinc sinh softplus square t tan tanh tanhshrink trunc vector_norm zero_ zeros_like
+    """,
+    "a, b": """
+        add arctan2 atan2 clamp_min copysign cosine_similarity cross dist eq fmax fmin ge greater
+        greater_equal gt huber_loss is_same_size isclose l1_loss ldexp le less less_equal logaddexp
+        logaddexp2 logical_and logical_or logical_xor lt maximum minimum mse_loss mul multiply ne not_equal
+        rsub smooth_l1_loss sub subtract
+    """,
+    "x": """
+        all amax amin any argmax argmin argsort diff mean median msort nanmean nanmedian nansum prod sort
+        sum
+    """,
+    "x, 1": """
+        cummax cummin cumprod cumsum flatten log_softmax logcumsumexp logsumexp softmax softmin std
+        std_mean unbind unsqueeze var var_mean
+    """,
+    "square": "det inv inverse logdet matrix_norm pinv qr slogdet svd svdvals",
+    "p": "digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt",
+    "m": "diag fliplr flipud is_complex is_floating_point numel pdist rot90 trace",
+    "[a, b]": "cat column_stack concat concatenate dstack hstack row_stack stack vstack",
+    "u": "acos arccos arcsin arctanh asin atanh erfinv",
+    "v, w": "cartesian_prod dot ger inner meshgrid outer vdot",
+    "a, q | i, j | i, 2": "div divide floor_divide fmod remainder true_divide",
+    "i, j": "bitwise_and bitwise_or bitwise_xor gcd isin lcm",
+    "x, 0, 2": "moveaxis movedim swapaxes swapdims transpose",
+    "2, 3": "empty ones rand randn zeros",
+    "p, q": "float_power hypot pow xlogy",
+    "x, 2, 1": "norm repeat_interleave split unsafe_split",
+    "a, m": "block_diag cdist kron mm",
+    "s": "atleast_1d atleast_2d atleast_3d",
+    "3, 4": "eye tril_indices triu_indices",
+    "pd": "cholesky eigh eigvalsh",
+    "x, 2": "dsplit kthvalue topk",
+    "above": "acosh arccosh",
+    "p.detach(), q": "igamma igammac",
+    "x | x, 1 | a, b": "max min",
+    "c, [1]": "hsplit vsplit",
+    "x, 2, 2": "chunk unsafe_chunk",
+    "x, 2, 1, 2": "narrow narrow_copy",
+    "x, [1, 2], 1": "split_with_sizes unsafe_split_with_sizes",
+    "m, 1": "tril triu",
+    "a, -0.5, 1.0 | a, b, q + 1": "clamp clip",
+    "a, 0.5": "clamp_max normal",
+    "a, b, q, value=2": "addcdiv addcmul",
+    "d1, 2": "avg_pool1d max_pool1d",
+    "v": "diagflat vander",
+    "m, v": "diagonal_scatter mv",
+    "x, 1, 2": "roll select",
+}  # fmt: skip
+CALLS: dict[str, str] = {
+    **{name: call for call, names in ALIKE.items() for name in names.split()},
+    "L.diagonal": "x, offset=1, dim1=1, dim2=2", "addbmm": "m, x[:, :, :3], c[:, :, :3]", "addmm": "m, m, n, beta=2",
+    "addmv": "v, m, w, alpha=0.5", "addr": "m, v, w", "arange": "5 | 1, 2, 0.25",
+    "as_strided": "x, (2, 2), (1, 5) | x[1:], (2, 3), (1, 2), 3 | a * 2, (4,), (1,)", "avg_pool2d": "d2, 2, 2, 1",
+    "baddbmm": "x[:, :, :3], x, c.mT", "batch_norm": "d1, None, None, v, w, True", "bernoulli": "t.sigmoid(a)",
+    "binary_cross_entropy": "t.sigmoid(a), t.sigmoid(b)", "binary_cross_entropy_with_logits": "a, t.sigmoid(b)",
+    "bitwise_not": "i | mask", "bmm": "x, c.mT", "broadcast_tensors": "a, v", "broadcast_to": "v, (2, 3)",
+    "bucketize": "a, rising, right=True", "chain_matmul": "a, m, n", "combinations": "v, 2",
+    "conv1d": "d1, f1, None, 1, 1", "conv2d": "d2, f2, two * 1.0, 2, 1", "conv3d": "d3, f3", "count_nonzero": "mask, 1",
+    "cross_entropy": "a, two | a, t.softmax(b, 1)", "diag_embed": "a, 1", "diagonal": "x, 1, 1, 2",
+    "dropout": "x, 0.5, True", "einsum": "'ij,jk->ik', a, m", "embedding": "at, weight",
+    "empty_strided": "(2, 3), (1, 2)", "fill_": "a, 2", "flip": "x, (0, 2)", "full": "(2, 3), 0.5 | (2,), s",
+    "full_like": "a, 2 | a, s", "gather": "a, 1, at", "heaviside": "a.detach(), b.detach()",
+    "histc": "x, 4 | x, 5, -1, 1", "index_add": "m, 0, rows, n", "index_copy": "m, 1, rows, n",
+    "index_fill": "m, 0, two, 0.5", "index_put": "m, (rows, rows), v | a, (mask,), s",
+    "index_reduce": "m, 0, rows, n, 'amax'", "index_select": "x, 1, two", "instance_norm": "d1",
+    "layer_norm": "x, (4,)", "lerp": "a, b, 0.3 | a, b, u", "linear": "a, weight", "linspace": "0, 1, 5",
+    "logit": "u.abs(), 0.01", "masked_fill": "a, mask, 0.5", "masked_scatter": "a, mask, b", "matmul": "x, c.mT | a, m",
+    "matrix_power": "m, 3", "max_pool2d": "d2, 3, 2, 1", "mode": "t.round(x), 1", "mvlgamma": "p + 2, 2",
+    "nanquantile": "x, 0.3, 1", "nextafter": "p.detach(), q.detach()", "nll_loss": "a, two", "one_hot": "at, 4",
+    "pad": "a, (1, 2), value=0.5",
+    "permute": "x, (2, 0, 1)", "polygamma": "1, p | 2, u", "put": "m, flat, v",
+    "quantile": "x, 0.3, 1 | x, s.detach(), 2 | a, rising.abs(), interpolation='higher'", "randint": "0, 9, (2, 3)",
+    "randperm": "5", "renorm": "x, 2, 0, 1.5", "reshape": "x, (4, 6)", "result_type": "a, i",
+    "scatter": "a, 1, at, b | a, 1, at, value=0.5", "scatter_add": "a, 1, at, b",
+    "scatter_reduce": "a, 1, at, b, 'mean' | a, 1, at, b, 'prod'", "searchsorted": "rising, a | t.sort(a, 1)[0], b",
+    "select_scatter": "m, v, 0, 1", "slice_scatter": "m, a, 0, 1, 3", "solve": "square, m", "squeeze": "x[:1]",
+    "take": "x, flat", "take_along_dim": "a, at, 1", "tensor": "[1.0, 2.0]", "tensor_split": "x, 3, 2",
+    "tensordot": "x, c, ([1, 2], [1, 2])", "threshold": "a, 0.1, 0.5", "tile": "a, (2, 2)", "unflatten": "x, 2, (2, 2)",
+    "unfold": "x, 2, 2, 1", "where": "mask, a, b",
+}  # fmt: skip
+
+# They give shapes, or a decision, that depend on values.
+DEPENDING: dict[str, str] = {
+    "allclose": "a, b", "argwhere": "a", "bincount": "rows | rows, minlength=9", "equal": "a, b", "is_nonzero": "s",
+    "masked_select": "a, mask", "matrix_rank": "m", "nonzero": "a", "one_hot": "at",
+    "repeat_interleave": "a, rows, 1", "resize_as_": "a.detach(), m", "tensor_split": "x, two", "unique": "a",
+    "unique_consecutive": "a", "where": "mask",
+}  # fmt: skip
+MODES = "asks for or sets a mode, not an element"
+LEFT_OUT: dict[str, str] = {
+    "broadcast_shapes": "of shapes, not of tensors", "compile": "makes what is tested here",
+    "from_numpy": "of arrays, not of tensors", "get_default_dtype": MODES, "get_rng_state": MODES,
+    "initial_seed": MODES, "is_anomaly_check_nan_enabled": MODES, "is_anomaly_enabled": MODES,
+    "is_grad_enabled": MODES, "is_inference_mode_enabled": MODES, "load": "reads a file", "manual_seed": MODES,
+    "promote_types": "of types, not of tensors", "save": "writes a file", "seed": MODES, "set_default_dtype": MODES,
+    "set_rng_state": MODES, "vmap": "takes a function: tests/autograd/test_vmap.py compiles it",
+}  # fmt: skip
+CLOSE = {"float32": 1e-5, "float64": 1e-12}
+
+
+def published() -> dict[str, Any]:
+    """The public functions under their names; those outside of the top level, where they differ, as `F.…` and `L.…`."""
+    found = {}
+    for prefix, place in PLACES.items():
+        for name in getattr(place, "__all__", None) or dir(place):
+            function = getattr(place, name)
+            of_ours = (getattr(function, "__module__", None) or "").startswith("adjoint")
+            if callable(function) and of_ours and not isinstance(function, type) and name[0] != "_":
+                known = found.get(name)
+                found[name if known is None or known is function else prefix + name] = function
+    return found
+
+
+def calls_of(name: str) -> list[str]:
+    """The calls of a function, or of the one that it is in place."""
+    bare = name.rpartition(".")[2]
+    found = next((CALLS[key] for key in (name, bare, bare.removesuffix("_")) if key in CALLS), "")
+    return found.split(" | ") if found else []
+
+
+def step(name: str, function: Callable[..., Any], call: str) -> Callable[..., list[Any]]:
+    """What the function gives for the arrays that the call names, and the gradients of its weighted sum."""
+    code = compile(f"f({call})", "the call", "eval")
+    names = named_in(call)
+
+    def run(*given: Any) -> list[Any]:
+        leaves = {n: x.detach().requires_grad_(x.is_floating_point()) for n, x in zip(names, given, strict=True)}
+        out = list(parts(eval(code, {"f": apart if name.endswith("_") else function, "t": ad, **leaves})))
+        wanted = [x for x in leaves.values() if x.requires_grad]
+        totals = [weighed(y) for y in out if isinstance(y, ad.Tensor) and y.requires_grad]
+        if not totals:
+            return out
+        return [*out, *ad.autograd.grad(totals, wanted, allow_unused=True, materialize_grads=True)]
+
+    def apart(written: Any, *rest: Any, **named: Any) -> Any:
+        return function(written.clone(), *rest, **named)
+
+    return run
+
+
+def named_in(call: str) -> list[str]:
+    return [name for name in dict.fromkeys(re.findall(r"[a-z]\w*", call)) if name in DATA]
+
+
+def parts(out: Any) -> Iterator[Any]:
+    """The tensors, numbers and types that make up a result."""
+    if isinstance(out, (tuple, list)):
+        for part in out:
+            yield from parts(part)
+    else:
+        yield out
+
+
+def weighed(y: Any) -> Any:
+    return (y * ad.tensor(np.cos(np.arange(y.numel())).reshape(y.shape), dtype=y.dtype)).sum()
+
+
+def arguments(call: str, floating: str = "float64") -> list[Any]:
+    arrays = [DATA[name] for name in named_in(call)]
+    return [ad.from_numpy(x.astype(floating if x.dtype.kind == "f" else x.dtype)) for x in arrays]
+
+
+PUBLISHED = published()
+TESTED = [name for name in PUBLISHED if calls_of(name)]
+
+
+@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.parametrize("floating", CLOSE)
+def test_compiled_is_eager(name: str, floating: str) -> None:
+    for call in calls_of(name):
+        given = arguments(call, floating)
+        eager = step(name, PUBLISHED[name], call)
+        compiled = ad.compile(eager)
+        for _ in range(2):
+            results = []
+            for run in (eager, compiled):
+                ad.manual_seed(0)
+                results.append(run(*given))
+            for expected, got in zip(*results, strict=True):
+                if not isinstance(expected, ad.Tensor):
+                    assert got == expected
+                    continue
+                assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+                allowed = CLOSE[floating]
+                np.testing.assert_allclose(
+                    got.detach().numpy(), expected.detach().numpy(), rtol=allowed, atol=allowed, err_msg=call
+                )
+
+
+@pytest.mark.parametrize(("name", "call"), [(n, call) for n, calls in DEPENDING.items() for call in calls.split(" | ")])
+def test_what_depends_on_values_says_so(name: str, call: str) -> None:
+    with pytest.raises(TraceError, match=r"not known while the step is being compiled, at [^,]*:\d+\. Return the"):
+        ad.compile(step(name, PUBLISHED[name], call))(*arguments(call))
+
+
+def test_no_function_is_forgotten() -> None:
+    assert set(PUBLISHED) == {*TESTED, *DEPENDING, *LEFT_OUT} & set(PUBLISHED)
+    assert set(LEFT_OUT).isdisjoint(TESTED)
+    bare = {name.rpartition(".")[2].removesuffix("_") for name in PUBLISHED} | set(PUBLISHED)
+    assert bare.issuperset({*CALLS, *DEPENDING, *LEFT_OUT})
