@@ -12,6 +12,7 @@ from adjoint.core.dtype import numpy_dtype, promote
 from adjoint.core.op import apply
 from adjoint.core.size import Size
 from adjoint.core.spec import broadcast_shapes as _broadcast_shapes
+from adjoint.core.storage import View
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import joining
 from adjoint.functions import shape as shapes
@@ -146,8 +147,10 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     elif turns == 2:
         out = movement.flip(input, axes=tuple(sorted((first, second))))
     else:
-        out = movement.swap(movement.flip(input, axes=(second if turns == 1 else first,)), first, second)
-        out = selection.copy(out)
+        flipped = selection.copy(movement.flip(input, axes=(second if turns == 1 else first,)))
+        out = movement.swap(flipped, first, second)
+        if type(out.memory) is View:  # it lies as PyTorch's does, and nobody else sees the memory
+            out.memory = None
     return named(out, "Rot90Backward0")
 
 
