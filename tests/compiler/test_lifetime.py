@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -83,6 +84,8 @@ INTERRUPTED = """
 import signal, sys
 import adjoint as ad
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background tasks are started without it
+
 counts, other = ad.zeros(4), ad.zeros(2, 3)
 numbers = ad.arange(100_000.0)
 
@@ -149,6 +152,8 @@ def test_after_a_fork_both_processes_run_and_compile() -> None:
 def test_ctrl_c_arrives_every_time_and_between_steps() -> None:
     presses = 100 if NIGHTLY else 20
     process = start(INTERRUPTED, presses)
+    watchdog = threading.Timer(300, process.kill)  # a press that gets lost would have this wait for ever
+    watchdog.start()
     assert process.stdout is not None
     try:
         for i in range(presses):
@@ -158,4 +163,5 @@ def test_ctrl_c_arrives_every_time_and_between_steps() -> None:
         assert process.stdout.readline() == "done\n"
     finally:
         _, complaint = process.communicate(timeout=300)
+        watchdog.cancel()
     assert process.returncode == 0, complaint
