@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from adjoint.compiler.capture.contents import Snapshot
 from adjoint.compiler.capture.place import Place
-from adjoint.compiler.capture.plain import alike
+from adjoint.compiler.capture.plain import alike, unchanged
 from adjoint.core.site import Site
 from adjoint.core.tensor import Tensor
-
-PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, np.dtype)
 
 
 class Change(NamedTuple):
@@ -94,7 +88,7 @@ class Watch:
     def holds(self) -> bool:
         """True while the fact is as it was; a version that moved is looked through."""
         now = self.probe(self.subject)
-        if same(now, self.expected):
+        if unchanged(now, self.expected):
             return True
         if self.contents is None or not _same_list(self._found(), self.held):
             return False
@@ -162,28 +156,15 @@ class ArgumentGuard:
         return Change(self.what, "True", "False", self.site)
 
 
-def same(a: Any, b: Any) -> bool:
-    """True for one object, or plain values that nobody can tell apart: 2 is not 2.0, nor 0.0 -0.0; NaN is NaN."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, float):
-        return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (a != a and b != b)
-    if isinstance(a, tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return isinstance(a, PLAIN) and bool(a == b)
-
-
 def _same_list(now: Any, before: Any) -> bool:
     """True if both lists hold the same objects; numbers and strings by value."""
-    return len(now) == len(before) and all(map(same, now, before))
+    return len(now) == len(before) and all(map(unchanged, now, before))
 
 
 def _difference(before: list[Any], now: list[Any]) -> tuple[Any, Any]:
     """The first entries that differ, with the name that stands before them."""
     for i, (a, b) in enumerate(zip(before, now, strict=False)):
-        if not same(a, b):
+        if not unchanged(a, b):
             name = f"{before[i - 1]} = " if i and isinstance(before[i - 1], str) else ""
             return _Told(f"{name}{told(a)}"), _Told(f"{name}{told(b)}")
     return _Told(f"{len(before)} attributes"), _Told(f"{len(now)} attributes")

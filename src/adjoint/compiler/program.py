@@ -15,9 +15,10 @@ import numpy as np
 
 from adjoint.compiler import tree
 from adjoint.compiler.bind import Binding
+from adjoint.compiler.capture.plain import unchanged
 from adjoint.compiler.fuse import Fusion, Group
 from adjoint.compiler.graph import Argument, Graph, Value
-from adjoint.compiler.guard import Change, same, told
+from adjoint.compiler.guard import Change, told
 from adjoint.compiler.history import Backward, CompiledBackward
 from adjoint.compiler.kernels.nest import Kernel
 from adjoint.compiler.number import GUARD_NAMES
@@ -119,7 +120,7 @@ class Program:
                 value = eval(line.code, names)
                 if line.name:
                     names[line.name] = value
-                elif not same(value, line.expected):
+                elif not unchanged(value, line.expected):
                     return [Change(arithmetic.told(line.code), told(line.expected), told(value), line.site)]
         except (*GONE, ArithmeticError) as error:
             return [Change("the step's arithmetic on Python numbers", "a number", repr(error), None)]

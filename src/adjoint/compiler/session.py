@@ -16,8 +16,9 @@ from adjoint.compiler.build import Entry, build, conclude
 from adjoint.compiler.capture import MISSING, Attribute, Contents, Place, Witness, Write
 from adjoint.compiler.capture.contents import snapshot
 from adjoint.compiler.capture.place import tensors_in
+from adjoint.compiler.capture.plain import is_plain
 from adjoint.compiler.graph import TraceError
-from adjoint.compiler.guard import PLAIN, ArgumentGuard, PlaceGuard
+from adjoint.compiler.guard import ArgumentGuard, PlaceGuard
 from adjoint.compiler.halves import Derived, derive
 from adjoint.compiler.number import is_number
 from adjoint.compiler.outcome import Effect, Outcome, Results, outcome_of
@@ -78,9 +79,9 @@ class Session:
         finally:
             self.tracer.restore(failed)
         try:
-            return build(traced), self._undone
+            return build(traced), self.tracer.take_back
         except BaseException:
-            self._undone()
+            self.tracer.take_back()
             raise
 
     def _derive(self, results: Results) -> Derived:
@@ -94,10 +95,6 @@ class Session:
                 "inside the step, or compile with fallback=True to run it eagerly"
             )
         return derived
-
-    def _undone(self) -> None:
-        for take_back in reversed(self.tracer.undo):
-            take_back()
 
     def _given(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
         """Arguments with symbols in them: the leaves, and those of them that each call brings anew."""
@@ -233,7 +230,7 @@ class Session:
             watch.ignored |= frozenset(found)
 
     def _check_kept(self, value: Any, write: Write) -> None:
-        known = isinstance(value, (*PLAIN, Tensor, type, np.ndarray)) or value is MISSING or callable(value)
+        known = is_plain(value) or isinstance(value, (Tensor, type, np.ndarray)) or value is MISSING or callable(value)
         if not known and not self.witness.knows(value):
             raise TraceError(
                 f"the step {self.name!r} keeps a {type(value).__name__} which it made itself ({write.place.what}), at "

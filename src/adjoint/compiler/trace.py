@@ -358,8 +358,12 @@ class Tracer:
             if tensor.memory is not None:
                 storage_of(tensor).forget_symbols()
         if failed:
-            for take_back in reversed(self.undo):
-                take_back()
+            self.take_back()
+
+    def take_back(self) -> None:
+        """Undo what the trace made besides symbols, such as the state of an optimizer."""
+        for undo in reversed(self.undo):
+            undo()
 
 
 def _stand_in(x: Any) -> Any:
