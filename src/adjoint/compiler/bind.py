@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 from adjoint.compiler.cache import compile_kernel
 from adjoint.compiler.fuse import Fusion, Group
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Setting, State, Value
-from adjoint.compiler.kernels.nest import Kernel
+from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.memory import Plan, Span, aligned_array, aligned_bytes, plan
 from adjoint.compiler.outcome import Outcome

@@ -20,7 +20,7 @@ from adjoint.compiler.fuse import Fusion, Group
 from adjoint.compiler.graph import Argument, Graph, Value
 from adjoint.compiler.guard import Change, told
 from adjoint.compiler.history import Backward, CompiledBackward
-from adjoint.compiler.kernels.nest import Kernel
+from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.number import GUARD_NAMES
 from adjoint.compiler.outcome import Outcome
 from adjoint.compiler.run import Writer, inferred, overlaps

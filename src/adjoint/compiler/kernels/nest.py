@@ -7,13 +7,13 @@ Long sums go through blocks of float32 partial sums into float64, so that their 
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
 from adjoint.compiler.evaluate import literal, operand_dtype
 from adjoint.compiler.fuse import Fusion, Group
 from adjoint.compiler.graph import Value
 from adjoint.compiler.kernels import fold
+from adjoint.compiler.kernels.kernel import NAME, Kernel, named
 from adjoint.compiler.kernels.space import Access, Space
 from adjoint.compiler.layout import is_made
 from adjoint.compiler.llvm.builder import Builder
@@ -21,25 +21,9 @@ from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import F64, I64, Reg, from_dtype
 
 BLOCK = 32  # additions after which a float32 sum is emptied into float64
-NAME = "KERNEL"
 
 Sums = tuple[Reg, ...]
 Known = dict[Any, tuple[str, str]]
-
-
-class Kernel:
-    """The text of one function, and the values whose addresses it takes, in the order of its table."""
-
-    __slots__ = ("arguments", "group", "name", "text")
-
-    def __init__(self, name: str, text: str, arguments: list[Value], group: Group) -> None:
-        self.name = name
-        self.text = text
-        self.arguments = arguments
-        self.group = group
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {' '.join(v.op.name for v in self.group.equations)}>"
 
 
 def lower_all(fusion: Fusion, target: Target) -> dict[Group, Kernel]:
@@ -58,8 +42,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known | None = No
     structure = space.structure()
     if structure not in known:
         text = _Nest(space, target).write()
-        name = "adjoint_" + hashlib.sha256(text.encode()).hexdigest()[:20]
-        known[structure] = name, text.replace(NAME, name)
+        known[structure] = named(text, "nest")
     return Kernel(*known[structure], space.bases, group)
 
 
