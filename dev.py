@@ -79,11 +79,13 @@ def stubs(arguments: list[str]) -> NoReturn:
 
 
 def bench(arguments: list[str]) -> int:
-    """Run the benchmark named first, one of benchmarks/*.py, on one thread; further arguments go to it."""
+    """Compare every workload with PyTorch and JAX; or run the benchmark named first, one of benchmarks/*.py."""
     programs = [path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text(encoding="utf-8")]
     known = sorted(path.stem for path in programs)
-    if arguments and arguments[0] in known:
-        run([str(ROOT / "benchmarks" / f"{arguments[0]}.py"), *arguments[1:]], one_thread(), oracle=oracle_wanted())
+    name, *rest = arguments if arguments and not arguments[0].startswith("-") else ["peers", *arguments]
+    if name in known:
+        os.chdir(ROOT)
+        run(["-m", f"benchmarks.{name}", *rest], one_thread(), oracle=oracle_wanted())
     say(f"bench takes one of: {', '.join(known) or 'none yet'}")
     return 2
 

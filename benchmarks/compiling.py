@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from measure import hold_to_one_thread, interleaved, machine, micro, per_call, table
-
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
+
+from .measure import hold_to_one_thread, interleaved, machine, micro, per_call, table
 
 LAYERS, WIDTH, HEADS, LENGTH, BATCH, SYMBOLS = 4, 128, 4, 64, 8, 65
 
@@ -111,7 +111,7 @@ def first_calls(layers: int) -> list[tuple[str, ...]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, target in (("cold", "<= 3 s"), ("from the disk cache", "<= 0.5 s")):
-            command = [sys.executable, str(Path(__file__)), "--first", str(layers)]
+            command = [sys.executable, "-m", "benchmarks.compiling", "--first", str(layers)]
             variables = {**os.environ, "ADJOINT_CACHE_DIR": folder}
             done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8", check=True)
             rows.append((name, f"{float(done.stdout):.2f}", target))

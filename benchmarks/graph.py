@@ -17,9 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, table
 
 import adjoint
+
+from .measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, table
 
 
 def main() -> None:

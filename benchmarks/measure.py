@@ -74,7 +74,7 @@ def hold_to_one_thread() -> None:
     """Start this program again, before it computes anything, unless its libraries were told to use one thread."""
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         sys.stdout.flush()
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **ONE_THREAD})
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

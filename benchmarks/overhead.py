@@ -18,9 +18,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, per_call, table
 
 import adjoint
+
+from .measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, per_call, table
 
 CHAIN = 50  # ops in the short chain
 LONG = (50_000, 100_000)  # ops in the long ones

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .measure import hold_to_one_thread, installed, machine, table
+
 STEPS = 100
 BATCH = 32
 SEED = 3
@@ -28,8 +30,6 @@ def _itself(step: Any) -> Any:
 
 def main() -> None:
     """Print the largest relative difference of each model's losses, eager and compiled."""
-    from measure import hold_to_one_thread, installed, machine, table  # here, so that a test can import this file
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="ten steps")
     steps = 10 if parser.parse_args().quick else STEPS

@@ -23,9 +23,10 @@ from itertools import cycle, islice, pairwise
 from typing import Any
 
 import numpy as np
-from measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, table
 
 import adjoint
+
+from .measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, table
 
 CHECKED = 20  # steps whose losses must agree
 ALLOWED = 1e-4  # relative difference of two losses
@@ -267,7 +268,7 @@ def startup(name: str, repeats: int) -> list[tuple[str, ...]]:
 
 def _in_new_process(name: str, cache: str) -> dict[str, float]:
     variables = {**os.environ, "ADJOINT_CACHE_DIR": cache, "ADJOINT_NO_CACHE": "0"}
-    command = [sys.executable, sys.argv[0], "--first-call", name]
+    command = [sys.executable, "-m", "benchmarks.training", "--first-call", name]
     found: dict[str, float] = json.loads(subprocess.check_output(command, env=variables, text=True))
     return found
 

@@ -57,6 +57,28 @@ def test_unknown_benchmark_is_refused() -> None:
     assert "bench takes one of" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ["-m", "benchmarks.peers"]),
+        (["--quick"], ["-m", "benchmarks.peers", "--quick"]),
+        (["other", "--quick"], ["-m", "benchmarks.other", "--quick"]),
+    ],
+)
+def test_bench_compares_with_peers_unless_another_is_named(
+    arguments: list[str], expected: list[str], dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    folder = dev.ROOT / "benchmarks"
+    folder.mkdir()
+    for name in ("peers", "other"):
+        (folder / f"{name}.py").write_text('if __name__ == "__main__": ...')
+    monkeypatch.setattr(dev, "run", lambda what, variables, *, oracle=False: started.append(what))
+    monkeypatch.chdir(dev.ROOT)
+    dev.bench(arguments)
+    assert started == [expected]
+
+
 def test_environment_made_is_ready_and_finds_the_source(dev: ModuleType) -> None:
     assert not dev.is_ready()
     dev.make()
