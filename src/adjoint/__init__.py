@@ -18,6 +18,7 @@ from adjoint.autograd.grad_mode import is_inference as is_inference
 from adjoint.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from adjoint.autograd.grad_mode import no_grad as no_grad
 from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from adjoint.core.collector import uncollected as _uncollected
 from adjoint.core.device import device as device
 from adjoint.core.dtype import bool_ as bool
 from adjoint.core.dtype import complex64 as complex64
@@ -42,8 +43,11 @@ from adjoint.core.layout import layout as layout
 from adjoint.core.layout import memory_format as memory_format
 from adjoint.core.layout import preserve_format as preserve_format
 from adjoint.core.layout import strided as strided
+from adjoint.core.native import source as _source
 from adjoint.core.size import Size as Size
 from adjoint.core.tensor import Tensor as Tensor
+from adjoint.core.threads import get_num_threads as get_num_threads
+from adjoint.core.threads import set_num_threads as set_num_threads
 from adjoint.functions import conversion as _conversion
 from adjoint.functions import index as _index
 from adjoint.functions import late as _late
@@ -123,12 +127,26 @@ long = int64
 
 def __getattr__(name: str) -> Any:
     module, _, attribute = _LATER.get(name, "").partition(":")
-    found: Any = import_module(module) if module else _late.find(name)
+    with _uncollected():
+        found: Any = import_module(module) if module else _late.find(name)
     if found is None:
         raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
     found = getattr(found, attribute) if attribute else found
     globals()[name] = found
     return found
+
+
+def _kernels() -> Any:
+    """What makes compiled kernels for eager ops; None without llvmlite."""
+    try:
+        return import_module("adjoint.compiler.native").make
+    except (ImportError, OSError):
+        if _source.strict:
+            raise
+        return None
+
+
+_source.bring = _kernels
 
 
 def __dir__() -> list[str]:
@@ -140,6 +158,7 @@ def compile(function: Any = None, **options: Any) -> Any:
 
     Usable as a decorator. Without llvmlite it warns once, and runs the function eagerly. See docs/compile.md.
     """
-    from adjoint.compiler.compile import compile as implementation
+    with _uncollected():
+        from adjoint.compiler.compile import compile as implementation
 
     return implementation(function, **options)

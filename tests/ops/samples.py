@@ -22,6 +22,7 @@ from adjoint.functions import convolution as convolutions
 from adjoint.ops import (
     arithmetic,
     assignment,
+    attention,
     bitwise,
     comparison,
     contraction,
@@ -33,6 +34,7 @@ from adjoint.ops import (
     indexing,
     linalg,
     movement,
+    normalization,
     ordering,
     random,
     reduction,
@@ -43,8 +45,10 @@ from adjoint.ops import (
     transcendental,
     windows,
 )
+from adjoint.ops import pooling as pools
 
 Shape = tuple[int, ...]
+WINDOWS: Any = {"size": (3, 2), "stride": (2, 2), "padding": (1, 0), "dilation": (1, 1), "extra": (0, 1)}
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,7 @@ class Sample:
 
     def arrays(self, dtype: Any) -> tuple[Any, ...]:
         """The inputs, the floating ones in `dtype`."""
-        return tuple(
-            x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in self.inputs
-        )
+        return tuple(x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in self.inputs)
 
     def settings(self) -> dict[str, Any]:
         """The parameters; a generator is at the same place each time."""
@@ -255,8 +257,15 @@ def _movements() -> list[Sample]:
         _sample(strides.unfold_back, draw("pieces", (2, 2, 4, 2)), shape=(2, 3, 4), dimension=1, step=1),
         _sample(strides.as_strided, x, size=(3, 2), stride=(1, 2), storage_offset=2, geometry=((12, 4, 1), 0)),
         _sample(strides.restride, x, size=(3, 2), stride=(1, 2), start=2, geometry=((12, 4, 1), 0)),
-        _sample(strides.restride, draw("thin", (3, 2)), label="shared", size=(4,), stride=(1,), start=0,
-                geometry=((1, 1), 0)),
+        _sample(
+            strides.restride,
+            draw("thin", (3, 2)),
+            label="shared",
+            size=(4,),
+            stride=(1,),
+            start=0,
+            geometry=((1, 1), 0),
+        ),
         _sample(strides.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)),
         _sample(m.pad, x, widths=((0, 0), (1, 0), (2, 3))),
         _sample(m.pad, x, label="value", widths=((1, 1), (0, 0), (0, 0)), value=3.0),
@@ -297,8 +306,14 @@ def _positions() -> list[Sample]:
         _sample(scatter.scatter, x, draw("scattered", (3, 2, 5)), _apart(along), axis=1),
         *(
             _sample(
-                scatter.scatter_reduce, draw("start", (3, 4, 5), 0.3, 2), draw("folded", (3, 2, 5), 0.4, 2.1), along,
-                label=f"{reduce}{'' if include_self else '-alone'}", axis=1, reduce=reduce, include_self=include_self,
+                scatter.scatter_reduce,
+                draw("start", (3, 4, 5), 0.3, 2),
+                draw("folded", (3, 2, 5), 0.4, 2.1),
+                along,
+                label=f"{reduce}{'' if include_self else '-alone'}",
+                axis=1,
+                reduce=reduce,
+                include_self=include_self,
             )
             for reduce in ("prod", "amax", "amin")
             for include_self in (True, False)
@@ -317,7 +332,12 @@ def _positions() -> list[Sample]:
         _sample(assignment.put_slice, x, np.array(0.5), label="0d", bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
         _sample(assignment.put_index, x, draw("put", (2, 4, 5)), np.array([2, 0]), pattern=(0,)),
         _sample(
-            assignment.put_index, x, draw("put", (1, 5)), np.array([2, 0]), np.array([1, 1]), label="two",
+            assignment.put_index,
+            x,
+            draw("put", (1, 5)),
+            np.array([2, 0]),
+            np.array([1, 1]),
+            label="two",
             pattern=(0, 1),
         ),
         _sample(selection._where, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
@@ -327,10 +347,12 @@ def _positions() -> list[Sample]:
         _sample(
             indexing.require, np.array(True), rows, low=-3, size=3, complaint="{} is out of range", error=IndexError
         ),
-        _sample(
-            pooling.window_argmax, draw("pooled", (2, 6, 5)), size=(3, 2), stride=(2, 2), padding=(1, 0),
-            dilation=(1, 1), extra=(0, 1),
-        ),
+        _sample(pooling.window_argmax, draw("pooled", (2, 6, 5)), **WINDOWS),
+        _sample(pools.window_sum, draw("pooled", (2, 6, 5)), **WINDOWS),
+        _sample(pools.window_sum_input, draw("g", (2, 3, 3)), lengths=(6, 5), **WINDOWS),
+        _sample(pools.max_pool, draw("pooled", (2, 6, 5)), **WINDOWS),
+        _sample(pools.max_pool_input, draw("g", (2, 3, 3)), draw("pooled", (2, 6, 5)), **WINDOWS),
+        _sample(pools.at_max, draw("values", (2, 6, 5)), draw("pooled", (2, 6, 5)), **WINDOWS),
     ]
 
 
@@ -348,12 +370,20 @@ def _contractions() -> list[Sample]:
         _sample(convolution.convolution, image, kernel, label="grouped", **grouped),
         _sample(convolution.convolution_input, draw("g", (2, 4, 5)), weight, shape=(2, 3, 7), **plain),
         _sample(
-            convolution.convolution_input, draw("g", (2, 6, 3, 3)), kernel, label="grouped", shape=(2, 4, 6, 5),
+            convolution.convolution_input,
+            draw("g", (2, 6, 3, 3)),
+            kernel,
+            label="grouped",
+            shape=(2, 4, 6, 5),
             **grouped,
         ),
         _sample(convolution.convolution_weight, x, draw("g", (2, 4, 5)), shape=(4, 3, 3), **plain),
         _sample(
-            convolution.convolution_weight, image, draw("g", (2, 6, 3, 3)), label="grouped", shape=(6, 2, 3, 2),
+            convolution.convolution_weight,
+            image,
+            draw("g", (2, 6, 3, 3)),
+            label="grouped",
+            shape=(6, 2, 3, 2),
             **grouped,
         ),
         _sample(convolutions._convolution, x, weight, draw("bias", (4,)), **plain),
@@ -365,6 +395,9 @@ def _contractions() -> list[Sample]:
         _sample(linear._linear, draw("in", (5, 3)), draw("weight", (4, 3)), draw("bias", (4,))),
         _sample(linear._linear, draw("in", (2, 5, 3)), draw("weight", (4, 3)), draw("bias", (4,)), label="3d"),
         _sample(linear._linear, draw("in", (5, 3)), draw("weight", (4, 3)), None, label="no-bias"),
+        _sample(activation._gelu, draw("gelu", (3, 4))),
+        _sample(activation._gelu_tanh, draw("gelu_tanh", (3, 4))),
+        _sample(activation._silu, draw("silu", (3, 4))),
         _sample(activation._softmax, draw("softmax", (3, 4)), axis=1),
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
@@ -372,9 +405,47 @@ def _contractions() -> list[Sample]:
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
         _sample(
-            classification._mean_weighted_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 0]),
-            np.array([0.5, 2.0, 1.0]), ignore=9,
+            classification._mean_weighted_nll,
+            draw("logs", (4, 3)),
+            np.array([2, 9, 1, 0]),
+            np.array([0.5, 2.0, 1.0]),
+            ignore=9,
         ),
+    ]
+
+
+def _normalizations() -> list[Sample]:
+    x, weight, bias = draw("standardize", (2, 3, 4)), draw("scale", (3, 4)), draw("shift", (3, 4))
+    per_channel = draw("scale-channel", (1, 3, 1)), draw("shift-channel", (1, 3, 1))
+    f = normalization.standardize
+    return [
+        _sample(f, x, weight, bias, label="layer", axes=(1, 2), eps=1e-3),
+        _sample(f, x, *per_channel, label="batch", axes=(0, 2), eps=1e-3),
+        _sample(f, x, None, None, label="plain", axes=(2,), eps=1e-3),
+    ]
+
+
+def _attention() -> list[Sample]:
+    plain = {"scale": 0.6, "causal": False}
+    q, k, v = draw("queries", (2, 3, 5, 4)), draw("keys", (2, 3, 6, 4)), draw("values", (2, 3, 6, 2))
+    square = tuple(draw(f"square-{name}", (1, 2, 4, 3)) for name in "qkv")
+    added = draw("added", (1, 3, 5, 6))
+    taken = added > -0.5
+    taken[0, 1, 2] = False
+    above, beside = draw("above", (2, 5, 3, 2)), draw("beside", (1, 4, 2, 3))
+    return [
+        _sample(attention.attention, q, k, v, None, **plain),
+        _sample(attention.attention, q, k, v, None, label="causal", scale=0.6, causal=True),
+        _sample(attention.attention, *square, None, label="square", scale=-0.6, causal=True),
+        _sample(attention.attention, q, k, v, taken, label="truths", **plain),
+        _sample(attention.attention, q, k, v, added, label="added", smooth=(0, 1, 2), **plain),
+        _sample(attention.attention, q[..., :0, :], k, v, None, label="no-rows", **plain),
+        _sample(attention.attention, q, k[..., :0, :], v[..., :0, :], None, label="no-keys", **plain),
+        _sample(attention.attention_gradient, above, q, k, v, None, **plain),
+        _sample(attention.attention_gradient, above, q, k, v, added, label="added", **plain),
+        _sample(attention.attention_gradient, beside, *square, None, label="square", scale=-0.6, causal=True),
+        _sample(attention.safe_softmax, draw("safe", (3, 4))),
+        *_normalizations(),
     ]
 
 
@@ -416,7 +487,7 @@ def _made() -> list[Sample]:
 
 
 SAMPLES: list[Sample] = [
-    *_unary(), *_binary(), *_reductions(), *_movements(), *_positions(), *_contractions(),
+    *_unary(), *_binary(), *_reductions(), *_movements(), *_positions(), *_contractions(), *_attention(),
     *_factorisations(), *_made(),
 ]  # fmt: skip
 

@@ -34,7 +34,7 @@ into: Any = None  # writes a result into the tensors of `out=`: functions/surfac
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
-    "leading",
+    "leading", "native",
 }  # fmt: skip
 
 
@@ -321,7 +321,10 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
 
 def fused(*, composite: Function, **facets: Any) -> Declaration:
-    """Declare a function with a quicker eager evaluation of its own than `composite`, which tracing sees instead."""
+    """Declare a function with a quicker eager evaluation of its own than `composite`, which tracing evaluates instead.
+
+    The gradient rules are its own, traced or not.
+    """
 
     def no_spec(*_: Any, **__: Any) -> Spec:
         raise AssertionError("a fused function is never traced itself")

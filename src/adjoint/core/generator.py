@@ -27,12 +27,14 @@ DEFAULT_SEED = 67280421310721
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
-STATE = np.dtype({
-    "names": ["seed", "left", "seeded", "next", "words", "spare", "has_spare"],
-    "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", 624), "<f8", "<i4"],
-    "offsets": [0, 8, 12, 16, 24, 5024, 5040],
-    "itemsize": 5056,
-})
+STATE = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "words", "spare", "has_spare"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", 624), "<f8", "<i4"],
+        "offsets": [0, 8, 12, 16, 24, 5024, 5040],
+        "itemsize": 5056,
+    }
+)
 
 
 class Generator:
@@ -50,6 +52,7 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
         self._lock = threading.RLock()
+        self._stream = MersenneTwister(DEFAULT_SEED)
         self._begin(DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -98,7 +101,7 @@ class Generator:
         if not (fields["seeded"] and (fresh or started) and (fields["words"] < 2**32).all()):
             raise RuntimeError("set_state: this is not the state of a Mersenne Twister, or it is damaged")
         with self._lock:
-            self._stream = MersenneTwister.restored(fields["words"].astype(np.uint32), position)
+            self._stream.set_state(fields["words"].astype(np.uint32), position)
             self._seed = int(fields["seed"])
             self._spare = float(fields["spare"]) if fields["has_spare"] else None
         return self
@@ -106,6 +109,15 @@ class Generator:
     def clone_state(self) -> Generator:
         """A new generator that continues from this place."""
         return Generator(self.device).set_state(self.get_state())
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by whoever draws: native code that moves the stream in `memory` must hold it."""
+        return self._lock
+
+    def memory(self) -> NDArray[np.uint32]:
+        """The place in the stream as native code reads and writes it, (625,) uint32; one address for good."""
+        return self._stream.memory()
 
     def uniform(self, shape: Shape, dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Array:
         """u (high - low) + low, with u uniform on [0, 1): 24 bits of a word for float32, 53 of two for float64."""
@@ -232,7 +244,7 @@ class Generator:
 
     def _begin(self, seed: int) -> None:
         self._seed = seed
-        self._stream = MersenneTwister(seed)
+        self._stream.start(seed)
         self._spare = None
 
     def _unit(self, count: int, kind: np.dtype[Any]) -> Array:

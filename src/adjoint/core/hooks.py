@@ -9,7 +9,7 @@ from itertools import count
 from types import BuiltinMethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from adjoint.core.mode import mode, unusual
+from adjoint.core.mode import mode, unusual, watch
 
 if TYPE_CHECKING:
     from adjoint.core.tensor import Tensor
@@ -134,8 +134,18 @@ class Hooked:
 hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def attached_to(node: Any) -> tuple[tuple[int, ...], ...]:
+    """Which hooks a node has, by their numbers."""
+    hooks = node.hooks
+    if hooks is None:
+        return (), (), (), ()
+    return tuple(map(tuple, (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated)))
+
+
 def hooks_of(node: Any) -> NodeHooks:
-    """The node's hooks, made on first use."""
+    """The node's hooks, made on first use. A compiled step is traced anew when those of a leaf are others."""
+    if not node.parents:
+        watch(node, attached_to, "the hooks of a tensor")
     if node.hooks is None:
         node.hooks = NodeHooks()
         if not node.parents:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,17 +20,27 @@ class MersenneTwister:
     Position 0 is a fresh seed, whose first block is still to be made; at position 624 the block is used up.
     """
 
+    _seed: int | None  # with which the engine is still to be started
+    _first: Any  # the block of a fresh seed, until something is drawn
+
     def __init__(self, seed: int) -> None:
-        self._seed = seed & 0xFFFFFFFF
         self._engine: MT19937 | None = None
-        self._fresh = True
+        self.start(seed)
+
+    def start(self, seed: int) -> None:
+        """Begin the stream of a seed; the state stays where it is in memory."""
+        self._seed = seed & 0xFFFFFFFF
+        self._first = None
+        if self._engine is not None:  # native code may read the state at any time
+            self._started()
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` 32-bit words, one per element."""
         if count == 0:
             return np.empty(0, np.uint64)
-        self._fresh = False
-        return self._started().random_raw(count)
+        engine = self._started()
+        self._first = None
+        return engine.random_raw(count)
 
     def double_words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` 64-bit words, each of two 32-bit ones, the higher half first."""
@@ -38,23 +49,52 @@ class MersenneTwister:
 
     def state(self) -> tuple[NDArray[np.uint32], int]:
         """The current block (624,) and the position in it."""
-        inner = self._started().state["state"]
-        return inner["key"], 0 if self._fresh else int(inner["pos"])
+        block, position = _state_of(self._started())
+        # Compiled code moves the stream without a word to Python: what is fresh is told by the block itself.
+        fresh = self._first is not None and position == BLOCK and np.array_equal(block, self._first)
+        return block, 0 if fresh else position
 
-    @classmethod
-    def restored(cls, block: NDArray[np.uint32], position: int) -> MersenneTwister:
-        """The stream that continues from `block` (624,) at `position`, 0 to 624."""
-        twister = cls(0)
-        twister._fresh = position == 0
-        twister._started().state = {"bit_generator": "MT19937", "state": {"key": block, "pos": position or BLOCK}}
-        return twister
+    def set_state(self, block: NDArray[np.uint32], position: int) -> None:
+        """Continue from `block` (624,) at `position`, 0 to 624; the state stays where it is in memory."""
+        engine = self._new_engine()
+        engine.state = {"bit_generator": "MT19937", "state": {"key": block, "pos": position or BLOCK}}
+        self._seed = None
+        self._first = np.array(block, np.uint32) if position == 0 else None
+
+    def memory(self) -> NDArray[np.uint32]:
+        """Where the state lies, (625,) uint32: the block, then the position, which is 624 for a fresh seed too.
+
+        Native code that draws reads it and writes it. It stays there, and lives as long as the array.
+        """
+        engine = self._started()
+        kind: Any = ctypes.c_uint32 * (BLOCK + 1)
+        words = kind.from_address(engine.ctypes.state_address)
+        words.owner = engine
+        memory = np.ctypeslib.as_array(words)
+        block, position = _state_of(engine)
+        if not np.array_equal(memory[:BLOCK], block) or memory[BLOCK] != position:
+            raise RuntimeError(f"NumPy {np.__version__} keeps the state of its MT19937 in another form than is known")
+        return memory
 
     def _started(self) -> MT19937:
+        engine = self._new_engine()
+        if self._seed is not None:
+            from numpy.random import RandomState
+
+            # RandomState seeds with the recurrence of the original C code; MT19937 itself would hash the seed.
+            RandomState(engine).seed(self._seed)
+            self._seed, self._first = None, _state_of(engine)[0]
+        return engine
+
+    def _new_engine(self) -> MT19937:
         # Importing numpy.random costs as much as the rest of this library, so only a draw pays for it.
         if self._engine is None:
-            from numpy.random import MT19937, RandomState
+            from numpy.random import MT19937
 
             self._engine = MT19937(0)
-            # RandomState seeds with the recurrence of the original C code; MT19937 itself would hash the seed.
-            RandomState(self._engine).seed(self._seed)
         return self._engine
+
+
+def _state_of(engine: MT19937) -> tuple[NDArray[np.uint32], int]:
+    inner = engine.state["state"]
+    return inner["key"], int(inner["pos"])

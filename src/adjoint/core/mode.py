@@ -184,7 +184,8 @@ def watch(subject: Any, probe: Any, what: str, settled: bool = False, contents: 
     What counts is the fact as it is now; or, if `settled`, as it is when the step has been traced, for facts that the
     step itself changes on its way (a version, the identity of state made on first use). Where the probe is a version
     that never comes back, `contents(subject)` lists the objects that it counts: if these are the same again, so is the
-    fact.
+    fact. A compiled step need not call a probe that tells, as `probe.rests_on(subject)`, which objects the answer
+    depends on: the item (dict, key), the same or nothing (dict, key, None), all that a list or dict holds.
     """
     tracer = mode.tracer if unusual.count else None
     if tracer is not None:

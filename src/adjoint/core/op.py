@@ -10,7 +10,8 @@ import numpy as np
 
 from adjoint.core.dtype import DTYPES, default, promote
 from adjoint.core.exposure import apart, exposed
-from adjoint.core.mode import mode, unusual
+from adjoint.core.mode import mode, unrecorded, unusual
+from adjoint.core.native import Native, Weight
 from adjoint.core.node import Node, Saved, kind_of_node, restored, tick
 from adjoint.core.parameters import parameters_of
 from adjoint.core.site import user_place
@@ -33,12 +34,13 @@ class Op:
     A gradient rule `d<input>=` takes the output's gradient `g`, then, by name, what it needs kept: an input (`x`), the
     output (`out`), an input's shape (`x_shape`), or a parameter. A rule for a variadic input also gets its position
     `i`. Gradients and kept values come as tensors or as bare arrays: rules use operators and ops, no methods.
+    `native`: compiled kernels may take the place of `evaluate` for large operands; how long that would take.
     """
 
     __slots__ = (
         "blocks", "combine", "composite", "effect", "evaluate", "family", "identity", "index", "inputs", "kept_shapes",
-        "kind", "leading", "linear", "name", "needs", "params", "part", "plain", "positions", "promotion", "public",
-        "rules", "scalar", "spec", "variadic",
+        "kind", "leading", "linear", "name", "native", "needs", "params", "part", "plain", "positions", "promotion",
+        "public", "rules", "scalar", "spec", "variadic",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +62,7 @@ class Op:
         part: Callable[..., Any] | None = None,
         blocks: Callable[[Any], tuple[Any, ...]] | None = None,
         node: str | Callable[..., str] | None = None,
+        native: Weight | None = None,
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
@@ -78,6 +81,7 @@ class Op:
         self.plain = blocks is None and not self.variadic
         self.public: Callable[..., Any] = lambda *inputs, **params: apply(self, inputs, params)
         self.kind = _kind(self.name, node)
+        self.native = None if native is None else Native(self.name, lambda *x, **params: apply(self, x, params), native)
         self._attach(rules)
 
     def _attach(self, rules: dict[str, Rule]) -> None:
@@ -134,18 +138,18 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
             return pushed
     tracer = mode.tracer if special else None
     if tracer is not None:
-        if op.composite is not None:
-            composed: Tensor = op.composite(*inputs, **params)
-            note = getattr(tracer, "composed", None) if op.family == "fused" else None
-            if note is not None:
-                note(composed)
-            return composed
-        data = tracer.emit(op, inputs, params)
+        if op.composite is None:
+            data = tracer.emit(op, inputs, params)
+        elif op.family == "fused" and mode.recording:
+            with unrecorded():
+                data = _composed(op, inputs, params, tracer).array
+        else:
+            return _composed(op, inputs, params, tracer)
         arrays = tracer.symbols(inputs)
     else:
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
         operands = arrays if op.promotion is None else _promoted(op, arrays)
-        data = evaluate(op, operands, params)
+        data = evaluate(op, operands, params) if op.native is None else compute(op, operands, params)
     out = wrap(data)
     if modes is not None and tracer is None and modes["cut"] is not None:
         out._cut = modes["cut"]
@@ -155,6 +159,16 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     if special and mode.watcher is not None:
         mode.watcher.look(op, inputs, out)
     return out
+
+
+def _composed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: Any) -> Tensor:
+    """What a traced op is made of."""
+    assert op.composite is not None
+    composed: Tensor = op.composite(*inputs, **params)
+    note = getattr(tracer, "composed", None) if op.family == "fused" or op.native is not None else None
+    if note is not None:
+        note(composed)
+    return composed
 
 
 def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -167,6 +181,12 @@ def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise explained(op, operands, error) from error
     return data if type(data) is ndarray else np.asarray(data)
+
+
+def compute(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """As `evaluate`, but by a compiled kernel where the op may have one and the operands are large."""
+    found = None if op.native is None else op.native.find(operands, params)
+    return evaluate(op, operands, params) if found is None else found
 
 
 def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:

@@ -9,10 +9,12 @@ import numpy as np
 
 from adjoint.core.families import fused
 from adjoint.core.generator import default_generator
+from adjoint.core.native import natively
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import one_dim
 from adjoint.functions.surface import in_place, public
 from adjoint.ops import arithmetic, comparison, random, reduction, selection, transcendental
+from adjoint.ops.error_function import erf_array
 
 __all__ = [
     "dropout", "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu6", "selu", "silu", "softmax",
@@ -43,25 +45,85 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, scaled, inplace, "selu_")
 
 
+def _below(x: Any) -> Any:
+    """Φ(x), the share of the normal distribution below x."""
+    return (transcendental.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
+
+
+def _gelu_composite(x: Any) -> Any:
+    return x * _below(x)
+
+
+@natively(6e-8)
+def _gelu_dx(g: Any, x: Any) -> Any:
+    density = transcendental.exp(arithmetic.square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return g * (_below(x) + x * density)
+
+
+@fused(composite=_gelu_composite, native=6e-8, node="GeluBackward0", dx=_gelu_dx)
+def _gelu(x: Any) -> Any:
+    below = erf_array(x * math.sqrt(0.5))
+    below += 1.0
+    below *= 0.5
+    return np.multiply(x, below, order="C")
+
+
+CUBIC = 0.044715
+
+
+def _bent(x: Any) -> Any:
+    return transcendental.tanh((x + x * x * x * CUBIC) * math.sqrt(2 / math.pi))
+
+
+def _gelu_tanh_composite(x: Any) -> Any:
+    return x * ((_bent(x) + 1.0) * 0.5)
+
+
+@natively(1.5e-8)
+def _gelu_tanh_dx(g: Any, x: Any) -> Any:
+    bent = _bent(x)
+    steepness = (x * x * (3 * CUBIC) + 1.0) * (0.5 * math.sqrt(2 / math.pi))
+    return g * ((bent + 1.0) * 0.5 + x * ((1.0 - bent * bent) * steepness))
+
+
+@fused(composite=_gelu_tanh_composite, native=1.5e-8, node="GeluBackward0", dx=_gelu_tanh_dx)
+def _gelu_tanh(x: Any) -> Any:
+    bent = np.tanh((x + x * x * x * CUBIC) * math.sqrt(2 / math.pi))
+    return np.multiply(x, (bent + 1.0) * 0.5, order="C")
+
+
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x Φ(x), Φ the normal distribution function; `approximate="tanh"` replaces it by a tanh.
 
     Source: Hendrycks & Gimpel, 2016. Raises RuntimeError for other values of `approximate`.
     """
-    half = arithmetic.mul(input, 0.5)
-    if approximate == "none":
-        return half * (transcendental.erf(arithmetic.mul(input, math.sqrt(0.5))) + 1.0)
-    if approximate == "tanh":
-        cube = input * input * input
-        inner = (input + cube * 0.044715) * math.sqrt(2 / math.pi)
-        return half * (transcendental.tanh(inner) + 1.0)
-    raise RuntimeError("approximate argument must be either none or tanh.")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    if input.array.dtype.kind != "f":
+        raise RuntimeError(f"gelu: not implemented for {input.dtype}")
+    return _gelu(input) if approximate == "none" else _gelu_tanh(input)
+
+
+def _silu_composite(x: Any) -> Any:
+    return x * transcendental.sigmoid(x)
+
+
+@natively(6e-9)
+def _silu_dx(g: Any, x: Any) -> Any:
+    share = transcendental.sigmoid(x)
+    return g * (share * (x * (1.0 - share) + 1.0))
+
+
+@fused(composite=_silu_composite, native=6e-9, node="SiluBackward0", dx=_silu_dx)
+def _silu(x: Any) -> Any:
+    share: Any = transcendental.sigmoid.op.evaluate(x)  # type: ignore[attr-defined]
+    return np.multiply(x, share, order="C")
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x / (1 + e⁻ˣ)."""
     x = selection.copy(input) if inplace else input  # the gradient needs the values that are overwritten
-    return _finish(input, arithmetic.mul(x, transcendental.sigmoid(x)), inplace, "silu_")
+    return _finish(input, _silu(x), inplace, "silu_")
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -106,12 +168,13 @@ def _softmax_composite(x: Any, *, axis: int) -> Any:
     return e / reduction.sum(e, axes=(axis,), keepdims=True)
 
 
+@natively(5e-9)
 def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
     weighted = g * out
     return weighted - out * reduction.sum(weighted, axes=(axis,), keepdims=True)
 
 
-@fused(composite=_softmax_composite, node="SoftmaxBackward0", dx=_softmax_dx)
+@fused(composite=_softmax_composite, native=5e-9, node="SoftmaxBackward0", dx=_softmax_dx)
 def _softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
@@ -125,11 +188,12 @@ def _log_softmax_composite(x: Any, *, axis: int) -> Any:
     return shifted - transcendental.log(reduction.sum(transcendental.exp(shifted), axes=(axis,), keepdims=True))
 
 
+@natively(5e-9)
 def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
     return g - transcendental.exp(out) * reduction.sum(g, axes=(axis,), keepdims=True)
 
 
-@fused(composite=_log_softmax_composite, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
+@fused(composite=_log_softmax_composite, native=5e-9, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
 def _log_softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import fused
-from adjoint.core.mode import mode, unusual
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.activation import log_softmax
 from adjoint.functions.loss import named_reduction, reduced
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
-from adjoint.ops.creation import iota
 
 __all__ = ["cross_entropy", "nll_loss", "one_hot"]
 
@@ -191,14 +189,9 @@ def _weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
 
 
 def _picked(input: Tensor, target: Tensor, axis: int) -> Any:
-    """input at the target's class. While tracing, a comparison with every class: it fuses into the softmax's loops."""
+    """input at the target's class."""
     shape = target.array.shape
     at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))
-    if unusual.count and mode.tracer is not None:
-        classes = input.array.shape[axis]
-        numbers = iota(count=classes, start=0, step=1, dtype=target.array.dtype)
-        column = movement.reshape(numbers, shape=tuple(classes if d == axis else 1 for d in range(input.ndim)))
-        return reduction.sum(selection.where(comparison.eq(at, column), input, 0.0), axes=(axis,), keepdims=False)
     return movement.reshape(indexing.gather(input, at, axis=axis), shape=shape)
 
 

@@ -28,6 +28,7 @@ def _channel_sum(g: Any) -> Any:
 @fused(
     composite=_composite,
     node="ConvolutionBackward0",
+    native=ops.seconds,
     dx=ops.convolution.op.rules[0],  # type: ignore[attr-defined]
     dweight=ops.convolution.op.rules[1],  # type: ignore[attr-defined]
     dbias=_channel_sum,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint.core.mode import Scope
+from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import one_dim
 from adjoint.functions.pointwise import clamp
 from adjoint.functions.reduce import norm
 from adjoint.ops import arithmetic, movement, reduction, selection
+from adjoint.ops.normalization import composed, moments, standardize, with_moments
 
 __all__ = ["batch_norm", "cosine_similarity", "instance_norm", "layer_norm"]
 
@@ -32,9 +33,8 @@ def layer_norm(
             f"but got input of size{list(input.array.shape)}"
         )
     axes = tuple(range(input.ndim - len(shape), input.ndim))
-    out = _normalized(input, axes, eps)[0]
-    out = out if weight is None else out * weight
-    return out if bias is None else out + bias
+    form = standardize if _in_one_op(input, weight, bias) else composed
+    return form(input, weight, bias, axes=axes, eps=eps)
 
 
 def _check_floating(name: str, input: Tensor) -> None:
@@ -42,12 +42,14 @@ def _check_floating(name: str, input: Tensor) -> None:
         raise NotImplementedError(f"{name} is not implemented for tensors of type {input.dtype}: convert with float()")
 
 
-def _normalized(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
-    """x normalised over `axes`, its mean and its (biased) variance."""
-    mean = reduction.mean(x, axes=axes, keepdims=True)
-    centred = x - mean
-    var = reduction.mean(centred * centred, axes=axes, keepdims=True)
-    return centred * arithmetic.rsqrt(var + eps), mean, var
+def _in_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+    """True for an eager call of one type: compiled steps, forward mode and `vmap` see what it is made of."""
+    if unusual.count and mode.special:
+        return False
+    dtype = x.array.dtype
+    if dtype.kind != "f" or dtype.itemsize < 4:
+        return False
+    return all(t is None or t.array.dtype == dtype for t in (weight, bias))
 
 
 def batch_norm(
@@ -84,7 +86,13 @@ def batch_norm(
         count = movement.numel(tuple(shape[a] for a in axes))
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
-        out, mean, var = _normalized(input, axes, eps)
+        if _in_one_op(input, weight, bias):
+            mean, var = moments(input, axes) if running_mean is not None else (input, input)
+            scale, shift = (None if t is None else spread(t) for t in (weight, bias))
+            out = standardize(input, scale, shift, axes=axes, eps=eps)
+            weight = bias = None
+        else:
+            out, mean, var = with_moments(input, axes, eps)
         if running_mean is not None and running_var is not None:
             with Scope(recording=False):
                 _move(running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum)

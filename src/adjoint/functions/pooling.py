@@ -11,8 +11,9 @@ from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import per_dimension
-from adjoint.ops import indexing, movement, reduction
-from adjoint.ops.windows import positions, windows
+from adjoint.ops import reduction
+from adjoint.ops.pooling import max_pool, pooled_shape, window_sum
+from adjoint.ops.windows import windows
 
 __all__ = ["avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"]
 
@@ -69,13 +70,7 @@ def _geometry(
     return Geometry(size, steps, frame, gaps, tuple(extra))
 
 
-def _winners_spec(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Spec:
-    rank = len(size)
-    framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
-    return Spec((*x.shape[:-rank], *map(positions, framed, size, stride, dilation)), np.dtype(np.int64))
-
-
-@primitive(spec=_winners_spec, leading=True)
+@primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
 def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest."""
     rank = len(size)
@@ -105,13 +100,9 @@ def _max_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
     return_indices: bool,
 ) -> Any:  # fmt: skip
-    geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
-    winners = window_argmax(input.detach(), **geometry._asdict())
-    lead = input.array.shape[: input.ndim - rank]
-    flat = movement.reshape(input, shape=(*lead, movement.numel(input.array.shape[-rank:])))
-    chosen = movement.reshape(winners, shape=(*lead, movement.numel(winners.array.shape[-rank:])))
-    out = movement.reshape(indexing.gather(flat, chosen, axis=len(lead)), shape=winners.array.shape)
-    return (out, winners) if return_indices else out
+    geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)._asdict()
+    out = max_pool(input, **geometry)
+    return (out, window_argmax(input.detach(), **geometry)) if return_indices else out
 
 
 def max_pool1d(
@@ -142,14 +133,13 @@ def _avg_pool(rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: 
         raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
     geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
     lead = input.ndim - rank
-    widths = ((0, 0),) * lead + tuple((p, p + e) for p, e in zip(geometry.padding, geometry.extra, strict=True))
-    x = movement.pad(input, widths=widths) if any(map(any, widths)) else input
-    seen = windows(x, size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
-    taps = tuple(range(seen.ndim - rank, seen.ndim))
+    if geometry.size == tuple(input.array.shape[lead:]) and not any((*geometry.padding, *geometry.extra)):
+        return reduction.mean(input, axes=tuple(range(lead, input.ndim)), keepdims=True)  # one window
+    out = window_sum(input, **geometry._asdict())
     if not any(geometry.extra):
-        return reduction.mean(seen, axes=taps, keepdims=False)
-    counts = _counts(geometry, input.array.shape[lead:], seen.array.shape[lead : lead + rank])
-    return reduction.sum(seen, axes=taps, keepdims=False) / constant(counts.astype(input.array.dtype))
+        return out / float(math.prod(geometry.size))
+    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:])
+    return out / constant(counts.astype(input.array.dtype))
 
 
 def _counts(geometry: Geometry, lengths: Sizes, places: Sizes) -> Any:

@@ -5,10 +5,13 @@ from adjoint.nn import init as init
 from adjoint.nn import modules as modules
 from adjoint.nn import utils as utils
 from adjoint.nn.activation import *
+from adjoint.nn.attention import *
+from adjoint.nn.comparing import *
 from adjoint.nn.containers import *
 from adjoint.nn.convolution import *
 from adjoint.nn.dropout import *
 from adjoint.nn.embedding import *
+from adjoint.nn.group_normalization import *
 from adjoint.nn.hooks import (
     register_module_forward_hook as register_module_forward_hook,
 )
@@ -28,4 +31,8 @@ from adjoint.nn.normalization import *
 from adjoint.nn.parameter import Buffer as Buffer
 from adjoint.nn.parameter import Parameter as Parameter
 from adjoint.nn.pooling import *
+from adjoint.nn.recurrent import *
+from adjoint.nn.recurrent_cells import *
+from adjoint.nn.resampling import *
 from adjoint.nn.shape import *
+from adjoint.nn.transformer import *

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import empty
 from adjoint.nn import functional as F
+from adjoint.nn import init
 from adjoint.nn.from_function import module_from
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
 
 __all__ = [
-    "ELU", "GELU", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid",
-    "Softmax", "Softmin", "Softplus", "Tanh", "Tanhshrink",
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin",
+    "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 ReLU = module_from(F.relu, "ReLU", __name__)
@@ -26,3 +34,44 @@ Softplus = module_from(F.softplus, "Softplus", __name__)
 Softmax = module_from(F.softmax, "Softmax", __name__)
 Softmin = module_from(F.softmin, "Softmin", __name__)
 LogSoftmax = module_from(F.log_softmax, "LogSoftmax", __name__)
+CELU = module_from(F.celu, "CELU", __name__)
+GLU = module_from(F.glu, "GLU", __name__)
+Hardshrink = module_from(F.hardshrink, "Hardshrink", __name__, shown="values")
+Hardsigmoid = module_from(F.hardsigmoid, "Hardsigmoid", __name__, shown=False)
+Hardswish = module_from(F.hardswish, "Hardswish", __name__, shown=False)
+Mish = module_from(F.mish, "Mish", __name__)
+Softshrink = module_from(F.softshrink, "Softshrink", __name__, shown="values")
+Softsign = module_from(F.softsign, "Softsign", __name__)
+Threshold = module_from(F.threshold, "Threshold", __name__)
+
+
+class PReLU(Module):
+    """`prelu` as a module with the weight: one, or one for each channel (dimension 1), all of them `init` at first."""
+
+    weight: Parameter
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(empty(num_parameters, dtype=dtype, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the first values anew."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of (N, C, H, W) or (C, H, W), at each place."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return F.softmax(input, -3)

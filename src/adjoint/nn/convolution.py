@@ -9,11 +9,12 @@ from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import empty
 from adjoint.functions.dims import per_dimension
 from adjoint.nn import functional as F
+from adjoint.nn.from_function import module_from
 from adjoint.nn.linear import uniform_by_fan_in
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["Conv1d", "Conv2d"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Unfold"]
 
 
 class Convolution(Module):
@@ -95,3 +96,13 @@ class Conv2d(Convolution):
 
     rank = 2
     function = staticmethod(F.conv2d)
+
+
+class Conv3d(Convolution):
+    """(N, C, D, H, W) to (N, O, D', H', W')."""
+
+    rank = 3
+    function = staticmethod(F.conv3d)
+
+
+Unfold = module_from(F.unfold, "Unfold", __name__)

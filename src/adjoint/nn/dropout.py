@@ -6,7 +6,7 @@ from adjoint.core.tensor import Tensor
 from adjoint.nn import functional as F
 from adjoint.nn.module import Module
 
-__all__ = ["Dropout"]
+__all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
 
 
 class Dropout(Module):
@@ -24,3 +24,24 @@ class Dropout(Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout1d(Dropout):
+    """In training each channel of (N, C, L) or (C, L) 0 with probability p, else divided by 1 - p."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(Dropout):
+    """In training each channel of (N, C, H, W) 0 with probability p, else divided by 1 - p."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(Dropout):
+    """In training each channel of (N, C, D, H, W) or (C, D, H, W) 0 with probability p, else divided by 1 - p."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)

@@ -17,7 +17,7 @@ class FromFunction(Module):
 
     function: Callable[..., Any]
     settings: inspect.Signature
-    shown: bool
+    shown: bool | str
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -36,13 +36,18 @@ class FromFunction(Module):
         if not self.shown:
             return ""
         values = {name: getattr(self, name) for name in self.settings.parameters}
+        if self.shown == "values":
+            return ", ".join(map(repr, values.values()))
         return ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "inplace" or value)
 
 
 def module_from(
-    function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool = True
+    function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True
 ) -> type[FromFunction]:
-    """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings."""
+    """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings.
+
+    Settings are `shown` in its repr: with their names, as "values" alone, or not at all.
+    """
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HIDDEN]
     fields = {
         "function": staticmethod(function),

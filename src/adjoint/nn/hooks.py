@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,18 @@ def hooked(module: Any) -> bool:
 def hook_ids(holder: Any) -> list[int]:
     """The ids of the hooks that run at the module's calls, whoever put them into its dictionaries."""
     return [key for name in CALLED for key in holder.__dict__.get(name, ())]
+
+
+def _dictionaries(holder: Any) -> Iterator[Any]:
+    """What the ids depend on."""
+    held = vars(holder)
+    for name in CALLED:
+        yield held, name, None
+        if name in held:
+            yield held[name]
+
+
+hook_ids.rests_on = _dictionaries  # type: ignore[attr-defined]
 
 
 class ModuleHandle(RemovableHandle):

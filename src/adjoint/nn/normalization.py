@@ -14,7 +14,9 @@ from adjoint.nn import init
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm"]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+]  # fmt: skip
 
 
 class BatchNorm(Module):
@@ -102,6 +104,12 @@ class BatchNorm2d(BatchNorm):
     ranks = (4,)
 
 
+class BatchNorm3d(BatchNorm):
+    """(N, C, D, H, W)."""
+
+    ranks = (5,)
+
+
 class InstanceNorm(BatchNorm):
     """Each channel of each sample brought to mean 0 and variance 1, then scaled and shifted if `affine`.
 
@@ -154,6 +162,12 @@ class InstanceNorm2d(InstanceNorm):
     """(N, C, H, W) or (C, H, W)."""
 
     ranks = (3, 4)
+
+
+class InstanceNorm3d(InstanceNorm):
+    """(N, C, D, H, W) or (C, D, H, W)."""
+
+    ranks = (4, 5)
 
 
 class LayerNorm(Module):

@@ -31,6 +31,9 @@ def version_of(holder: Any) -> Any:
     return holder._version
 
 
+version_of.rests_on = lambda holder: [(vars(holder), "_version")]  # type: ignore[attr-defined]
+
+
 def contents_of(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]:
     """Every attribute of a module, and what its registries hold: all that its version counts, but for those ignored."""
     found: list[Any] = []

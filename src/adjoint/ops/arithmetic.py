@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import binary, unary
+from adjoint.core.native import natively
 from adjoint.ops.selection import where
 
 
@@ -183,7 +184,12 @@ def round(x: Any) -> Any:
     return np.round(x)
 
 
-@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="b", dx=lambda g, out: where(out <= 0, 0.0, g))
+@natively(4e-9)
+def _relu_dx(g: Any, out: Any) -> Any:
+    return where(out <= 0, 0.0, g)
+
+
+@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="b", dx=_relu_dx)
 def relu(x: Any) -> Any:
     """max(x, 0); NaN stays; the slope at 0 is 0."""
     return np.maximum(x, 0)

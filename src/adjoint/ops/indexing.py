@@ -51,13 +51,14 @@ def index(x: Any, *indices: Any, pattern: Pattern) -> Any:
     family="index",
     spec=lambda x, *indices, shape, pattern: Spec(shape, x.dtype),
     linear=True,
+    native=3e-9,
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
 def index_add(x: Any, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -> Any:
     """Zeros of `shape`, to which x is added at the index arrays, repeatedly where they repeat: `index` transposed."""
     out = np.zeros(shape, x.dtype)
     if len(pattern) == 1 and x.ndim > indices[0].ndim:
-        return _add_rows(out, indices[0].ravel(), x.reshape(-1, *shape[1:]))
+        return _add_rows(out, indices[0].ravel(), x.reshape(indices[0].size, *shape[1:]))
     np.add.at(out, _key(indices, pattern), x)
     return out
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.dtype import default, float32, float64
 from adjoint.core.mode import concrete, setting, watch
+from adjoint.core.native import Native
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import full, zeros, zeros_like
 from adjoint.functions.pointwise import maximum
@@ -19,6 +20,7 @@ from adjoint.optim.options import (
     fitted,
     scalar,
 )
+from adjoint.optim.whole import updated
 
 
 class Adam(Optimizer):
@@ -72,6 +74,7 @@ class Adam(Optimizer):
         maximize = watch(group, lambda g: bool(g["maximize"]), "Adam maximize")
         amsgrad = watch(group, lambda g: bool(g["amsgrad"]), "Adam amsgrad")
         decays = watch(group, lambda g: g["weight_decay"] != 0, "Adam weight_decay != 0")
+        nearby = watch(group, lambda g: type(g["betas"][0]) is float and 0.5 < g["betas"][0] < 1.5, "Adam beta1 near 1")
         decoupled = watch(group, lambda g: bool(g["decoupled_weight_decay"]), "Adam decoupled_weight_decay")
         lr = scalar(setting(group, "lr"))
         beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
@@ -83,18 +86,13 @@ class Adam(Optimizer):
             mean, mean_square, step = state["exp_avg"], state["exp_avg_sq"], state["step"]
             step.add_(1.0)
             t = step.to(float64)
-            descent, root = lr / (beta1**t - 1), (1 - beta2**t).sqrt()  # -lr and 1, with their bias corrections 1 - βᵗ
-            shrink, weight_decay, near1, far2, near2, eps, descent, root = fitted((*numbers, descent, root), p)
-            g = -p.grad if maximize else p.grad
-            if decays and decoupled:
-                p.mul_(shrink)
-            elif decays:
-                g = g.add(p, alpha=weight_decay)
-            mean.lerp_(g, near1)
-            mean_square.mul_(far2).addcmul_(g, g, value=near2)
-            if amsgrad:
-                mean_square = state["max_exp_avg_sq"].copy_(maximum(state["max_exp_avg_sq"], mean_square))
-            p.addcdiv_(mean, (mean_square.sqrt() / root).add_(eps), value=descent)
+            descent, lift = lr / (beta1**t - 1), (1 - beta2**t).rsqrt()  # -lr and 1, with their bias corrections 1 - βᵗ
+            shrink, weight_decay, near1, far2, near2, eps, descent, lift = fitted((*numbers, descent, lift), p)
+            numbers_now = (shrink, weight_decay, near1, far2, near2, eps, descent, lift)
+            tensors = (p, p.grad, mean, mean_square, state["max_exp_avg_sq"] if amsgrad else None)
+            facts = (maximize, decays and not decoupled, decays and decoupled, nearby)
+            if not updated(MOVE, tensors, numbers_now, facts):
+                _move(*tensors, *numbers_now, *facts)
 
     def _state(self, p: Tensor, amsgrad: bool) -> dict[str, Any]:
         """The entries of `p`, made on its first step: the count of steps, and means that start at zero."""
@@ -108,6 +106,27 @@ class Adam(Optimizer):
             with concrete():
                 state["max_exp_avg_sq"] = zeros_like(p)
         return state
+
+
+def _move(
+    p: Any, g: Any, mean: Any, mean_square: Any, largest: Any, shrink: Any, weight_decay: Any, near1: Any, far2: Any,
+    near2: Any, eps: Any, descent: Any, lift: Any, maximize: bool, decays: bool, shrinks: bool, nearby: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if shrinks:
+        p.mul_(shrink)
+    elif decays:
+        g = g.add(p, alpha=weight_decay)
+    # lerp_ of a tensor computes both of its forms: which of them it is, is known here
+    mean.add_((g - mean).mul_(near1)) if nearby else mean.lerp_(g, near1)
+    mean_square.mul_(far2).addcmul_(g, g, value=near2)
+    if largest is not None:
+        mean_square = largest.copy_(maximum(largest, mean_square))
+    p.addcdiv_(mean, (mean_square.sqrt() * lift).add_(eps), value=descent)
+
+
+MOVE = Native("adam", _move, 4e-8, written=(0, 2, 3, 4))
 
 
 class AdamW(Adam):

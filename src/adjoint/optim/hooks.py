@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -39,3 +39,14 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
 def attached(optimizer: Any) -> tuple[int, ...]:
     """The numbers of the hooks in place; none is ever given twice."""
     return (*optimizer._step_pre_hooks, *optimizer._step_post_hooks)
+
+
+def _dictionaries(optimizer: Any) -> Iterator[Any]:
+    """What the numbers depend on."""
+    held = vars(optimizer)
+    for name in ("_step_pre_hooks", "_step_post_hooks"):
+        yield held, name
+        yield held[name]
+
+
+attached.rests_on = _dictionaries  # type: ignore[attr-defined]

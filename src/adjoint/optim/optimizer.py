@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
@@ -152,5 +152,27 @@ def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
     return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
 
 
+def _groups(optimizer: Optimizer) -> Iterator[Any]:
+    """What the identities depend on: items, and all that lists and dicts hold."""
+    yield vars(optimizer), "param_groups"
+    yield optimizer.param_groups
+    for group in optimizer.param_groups:
+        yield group, "params"
+        yield group["params"]
+
+
+_group_identities.rests_on = _groups  # type: ignore[attr-defined]
+
+
 def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
     return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])
+
+
+def _states(optimizer: Optimizer) -> Iterator[Any]:
+    """What the identities depend on: an item, and all that dicts hold."""
+    yield vars(optimizer), "state"
+    yield optimizer.state
+    yield from optimizer.state.values()
+
+
+_state_identities.rests_on = _states  # type: ignore[attr-defined]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.mode import concrete, setting, watch
+from adjoint.core.native import Native
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import zeros_like
 from adjoint.optim.groups import Group, with_gradients
 from adjoint.optim.optimizer import Optimizer
 from adjoint.optim.options import check_implementation, check_learning_rate, check_number, fitted, scalar
+from adjoint.optim.whole import updated
 
 
 class SGD(Optimizer):
@@ -59,17 +61,11 @@ class SGD(Optimizer):
         )
         for p in with_gradients(group):
             descent, weight_decay, momentum, share = fitted(numbers, p)
-            g = -p.grad if maximize else p.grad
-            if decays:
-                g = g.add(p, alpha=weight_decay)
-            if has_momentum:
-                buffer, first = self._buffer(p, special)
-                if first:
-                    buffer.copy_(g.detach())
-                else:
-                    buffer.mul_(momentum).add_(g, alpha=share)
-                g = g.add(buffer, alpha=momentum) if nesterov else buffer
-            p.add_(g, alpha=descent)
+            buffer, first = self._buffer(p, special) if has_momentum else (None, False)
+            tensors, numbers_now = (p, p.grad, buffer), (descent, weight_decay, momentum, share)
+            facts = (maximize, decays, nesterov, first)
+            if not updated(MOVE, tensors, numbers_now, facts):
+                _move(*tensors, *numbers_now, *facts)
 
     def _buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
         """The momentum buffer of `p`, and whether the gradient is to be copied into it.
@@ -82,6 +78,26 @@ class SGD(Optimizer):
             with concrete():
                 state["momentum_buffer"] = zeros_like(p)
         return state["momentum_buffer"], special and not exists
+
+
+def _move(
+    p: Any, g: Any, buffer: Any, descent: Any, weight_decay: Any, momentum: Any, share: Any, maximize: bool,
+    decays: bool, nesterov: bool, first: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if decays:
+        g = g.add(p, alpha=weight_decay)
+    if buffer is not None:
+        if first:
+            buffer.copy_(g.detach())
+        else:
+            buffer.mul_(momentum).add_(g, alpha=share)
+        g = g.add(buffer, alpha=momentum) if nesterov else buffer
+    p.add_(g, alpha=descent)
+
+
+MOVE = Native("sgd", _move, 1e-8, written=(0, 2))
 
 
 def _has_buffer(state: dict[str, Any]) -> bool:

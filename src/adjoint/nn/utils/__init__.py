@@ -1,6 +1,6 @@
-"""Functions on the parameters of modules: limits for gradients, all parameters as one vector."""
+"""Functions on the parameters of modules, and on sequences: limits for gradients, one vector of all, packing."""
 
-from adjoint.nn.utils import clip_grad
+from adjoint.nn.utils import clip_grad, rnn
 from adjoint.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -18,5 +18,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]

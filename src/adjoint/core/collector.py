@@ -1,0 +1,19 @@
+"""Python's garbage collector, told to wait while many objects are made and none of them is garbage."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No collections in this block: while modules are loaded, or a graph is made, they find nothing and take long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

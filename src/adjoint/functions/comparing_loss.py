@@ -1,0 +1,121 @@
+"""Losses that compare distributions, directions and distances."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from adjoint.core.tensor import Tensor
+from adjoint.functions.linear import linear as _linear
+from adjoint.functions.loss import named_reduction, reduced
+from adjoint.functions.normalization import cosine_similarity
+from adjoint.functions.pointwise import clamp
+from adjoint.functions.reduce import norm
+from adjoint.ops import arithmetic, comparison, elementary, movement, reduction, selection, transcendental
+
+__all__ = [
+    "bilinear", "cosine_embedding_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss", "pairwise_distance",
+    "soft_margin_loss", "triplet_margin_loss",
+]  # fmt: skip
+
+
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """t (ln t - x) of log-probabilities x and probabilities t, or with `log_target` log-probabilities.
+
+    `reduction="batchmean"` divides the sum by the first size. "mean" divides by the number of elements, and warns.
+    """
+    if reduction == "mean" and size_average is None and reduce is None:
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.",
+            stacklevel=2,
+        )
+    if log_target:
+        loss: Any = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))
+    else:
+        loss = arithmetic.sub(elementary.xlogy(target, target), arithmetic.mul(target, input))
+    if reduction == "batchmean":
+        return reduced(loss, "sum") / (input.array.shape[0] if input.ndim else 1)
+    return reduced(loss, named_reduction(size_average, reduce, reduction))
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, -t (x1 - x2) + margin), t being 1 or -1."""
+    apart: Any = arithmetic.mul(arithmetic.neg(target), arithmetic.sub(input1, input2))
+    return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """x where t is 1, max(0, margin - x) where t is -1."""
+    far = selection.where(comparison.eq(target, 1), 0.0, clamp(arithmetic.sub(margin, input), min=0))
+    near = selection.where(comparison.eq(target, -1), 0.0, input)
+    return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
+
+
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """ln(1 + e^(-t x)), t being 1 or -1."""
+    loss = transcendental.log1p(transcendental.exp(arithmetic.mul(arithmetic.neg(target), input)))
+    return reduced(loss, named_reduction(size_average, reduce, reduction))
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """1 - cos where t is 1, max(0, cos - margin) where t is -1, of the angle between rows of (N, D), or two vectors."""
+    cos: Any = cosine_similarity(input1, input2, -1, eps=1e-8)
+    zero = 0.0
+    near = selection.where(comparison.eq(target, 1), arithmetic.sub(1.0, cos), zero)
+    far = selection.where(comparison.eq(target, -1), clamp(cos - margin, min=0), zero)
+    return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, ‖a - p‖ - ‖a - n‖ + margin); with `swap` ‖p - n‖ counts where it is the smaller one.
+
+    Raises ValueError for a margin of 0 or less. Source: Balntas et al., 2016.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = arithmetic.minimum(far, pairwise_distance(positive, negative, p, eps))
+    apart: Any = arithmetic.sub(near, far)
+    return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """‖x1 - x2 + eps‖ₚ over the last dimension."""
+    apart: Any = arithmetic.sub(x1, x2)
+    return norm(apart + eps, p, -1, keepdim)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1ᵀ W[o] x2 + b[o]: (…, I) and (…, J) with W (O, I, J) give (…, O). Raises RuntimeError where sizes differ."""
+    lead = input1.array.shape[:-1]
+    o, i, j = weight.array.shape
+    for name, x, size in (("input1", input1, i), ("input2", input2, j)):
+        if x.array.shape[:-1] != lead or x.array.shape[-1] != size:
+            raise RuntimeError(
+                f"bilinear(): {name} is {tuple(x.array.shape)}, but (…, {size}) is expected by the weight "
+                f"{tuple(weight.array.shape)}, with leading sizes {tuple(lead)}"
+            )
+    rows = movement.reshape(weight, shape=(o * i, j))
+    inner = movement.reshape(_linear(input2, rows), shape=(*lead, o, i))
+    each = movement.reshape(input1, shape=(*lead, 1, i))
+    out = reduction.sum(arithmetic.mul(inner, each), axes=(len(lead) + 1,), keepdims=False)
+    return out if bias is None else arithmetic.add(out, bias)

@@ -1,0 +1,209 @@
+"""Images at other sizes: interpolation, averages over equal parts, and channels traded for places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.joining import cat
+from adjoint.ops import arithmetic, movement, reduction
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
+    "pixel_unshuffle",
+]  # fmt: skip
+RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # of modes that interpolate
+NEAREST = ("nearest", "nearest-exact", "area")
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """(N, C, D…) with its last dimensions brought to `size`, or to ⌊D · scale_factor⌋.
+
+    `mode`: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area". `align_corners` puts the
+    outermost elements of both over each other. Raises ValueError for settings that contradict each other,
+    NotImplementedError for a mode that does not suit the number of dimensions, and for antialias.
+    """
+    rank = input.ndim - 2
+    if mode in NEAREST and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is None and scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    if antialias:
+        raise NotImplementedError("interpolate: antialias is not supported yet")
+    if rank not in (1, 2, 3) or RANKS.get(mode, rank if mode in NEAREST else None) != rank:
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {RANKS.get(mode, 1) + 2}D input")
+    old = input.array.shape[2:]
+    scales: Sequence[float | None] = [None] * rank
+    if size is not None:
+        new = _per_dimension(size, rank, old, "size")
+    else:
+        scales = _per_dimension(scale_factor, rank, old, "scale_factor")
+        new = [math.floor(n * s) for n, s in zip(old, scales, strict=True)]
+    if min(new) <= 0:
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
+        )
+    if mode == "area":
+        return _averaged(input, new)
+    if recompute_scale_factor:
+        scales = [None] * rank
+    out: Any = input
+    for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
+        taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)
+        shape = (b, *(1 for _ in range(rank - 1 - i)))
+        parts = []
+        for at, weight in taps:
+            taken = out.index_select(i + 2, constant(at))
+            parts.append(taken if weight is None else arithmetic.mul(taken, constant(weight.reshape(shape))))
+        out = parts[0]
+        for part in parts[1:]:
+            out = arithmetic.add(out, part)
+    return out
+
+
+def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
+    if not isinstance(given, (list, tuple)):
+        return [given] * rank
+    if len(given) != rank:
+        raise ValueError(
+            f"interpolate: the input has {rank} spatial dimensions, {list(old)}, but {what} is {given}: one number "
+            "for each is needed"
+        )
+    return list(given)
+
+
+def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: Any) -> list[tuple[Any, Any]]:
+    """The places along one dimension that each new element is made of, and their weights."""
+    # PyTorch's rounding decides on the places
+    wide: Any = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
+    step = wide(1.0 / scale) if scale is not None else wide(old) / wide(new)
+    to = np.arange(new, dtype=wide)
+    if mode in NEAREST:
+        at = np.floor((to + wide(0.5 if mode == "nearest-exact" else 0.0)) * step)
+        return [(np.minimum(at.astype(np.int64), old - 1), None)]
+    if aligned:
+        step = wide(old - 1) / wide(new - 1) if new > 1 else wide(0)
+        source = to * step
+    else:
+        source = step * (to + wide(0.5)) - wide(0.5)
+    if mode != "bicubic":
+        source = np.maximum(source, wide(0))
+        low = np.minimum(source.astype(np.int64), old - 1)
+        upper = np.minimum(source - low.astype(wide), wide(1))
+        return [(low, (1 - upper).astype(kind)), (np.minimum(low + 1, old - 1), upper.astype(kind))]
+    low = np.floor(source).astype(np.int64)
+    t = source - low.astype(wide)
+    weights = _far(t + 1), _near(t), _near(1 - t), _far(2 - t)
+    return [(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
+
+
+def _near(x: Any) -> Any:
+    """The cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
+    return (1.25 * x - 2.25) * x * x + 1
+
+
+def _far(x: Any) -> Any:
+    """The cubic kernel for distances from 1 to 2."""
+    return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """(…, L) to (…, output_size): the means over as many parts of equal length, which overlap where none divides L."""
+    return _adaptive("adaptive_avg_pool1d", input, output_size, 1)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """(…, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
+    return _adaptive("adaptive_avg_pool2d", input, output_size, 2)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """(…, D, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
+    return _adaptive("adaptive_avg_pool3d", input, output_size, 3)
+
+
+def _adaptive(name: str, input: Tensor, output_size: Any, rank: int) -> Tensor:
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.array.shape)}"
+        )
+    sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
+    if len(sizes) != rank:
+        raise RuntimeError(f"{name}(): output_size must have {rank} numbers, not {len(sizes)}")
+    return _averaged(input, [n if s is None else s for n, s in zip(input.array.shape[-rank:], sizes, strict=True)])
+
+
+def _averaged(x: Any, sizes: Sequence[int]) -> Any:
+    """x with its last dimensions averaged over parts, of which there are `sizes`."""
+    for d, parts in enumerate(sizes, x.ndim - len(sizes)):
+        shape = x.array.shape
+        n = shape[d]
+        if not parts:
+            x = x.narrow(d, 0, 0)
+            continue
+        if n % parts == 0:
+            apart = movement.reshape(x, shape=(*shape[:d], parts, n // parts, *shape[d + 1 :]))
+            x = reduction.mean(apart, axes=(d + 1,), keepdims=False)
+            continue
+        bounds = [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
+        x = cat([reduction.mean(x.narrow(d, a, b - a), axes=(d,), keepdims=True) for a, b in bounds], d)
+    return x
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
+
+    Source: Shi et al., 2016.
+    """
+    r = upscale_factor
+    *lead, c, h, w = _image("pixel_shuffle", input)
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={c} is not divisible by {r * r}"
+        )
+    k = len(lead)
+    apart = movement.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
+    mixed = movement.permute(apart, axes=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
+    r = downscale_factor
+    *lead, c, h, w = _image("pixel_unshuffle", input)
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    for name, d, n in (("height", -2, h), ("width", -1, w)):
+        if n % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({d})={n} is not "
+                f"divisible by {r}"
+            )
+    k = len(lead)
+    apart = movement.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
+    mixed = movement.permute(apart, axes=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r))
+
+
+def _image(name: str, input: Tensor) -> tuple[int, ...]:
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    return tuple(input.array.shape)

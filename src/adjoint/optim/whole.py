@@ -1,0 +1,49 @@
+"""An optimizer's whole update of one parameter, in one compiled kernel where that pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.mode import mode
+from adjoint.core.native import Native, source
+from adjoint.core.site import user_place
+from adjoint.core.storage import is_inference, mark_written, view_of
+from adjoint.core.tensor import Tensor
+
+
+def updated(native: Native, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> bool:
+    """Write what the function does to `tensors`, and say True; False, and nothing is done, where ops are to do it.
+
+    The function takes the tensors, of which the first is the parameter and some may be None, the numbers, and facts
+    that decide what it does. Ops do it where they are recorded, traced or seen by anyone else, for small parameters,
+    and where tensors share their memory or have gaps in it.
+    """
+    assert isinstance(native.weight, float)
+    if mode.recording or mode.extra:
+        return False
+    p = tensors[0].array
+    if not p.ndim or p.size * native.weight < source.enough:
+        return False
+    written = [tensors[i] for i in native.written if tensors[i] is not None]
+    if not all(_is_own(t) for t in written):
+        return False
+    arrays = tuple([None if t is None else t.array for t in tensors])
+    if any(_shared(t.array, arrays) for t in written):
+        return False
+    operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
+    if native.find((*arrays, *operands, *facts), {}) is None:
+        return False
+    for t in written:
+        mark_written(t, user_place(2))
+    return True
+
+
+def _is_own(t: Tensor) -> bool:
+    """True for a tensor that may be written wherever it lies: no view, row-major, and no constant."""
+    return t.array.flags.carray and view_of(t) is None and not is_inference(t)
+
+
+def _shared(array: Any, arrays: tuple[Any, ...]) -> bool:
+    return any(x is not array and x is not None and np.may_share_memory(x, array) for x in arrays)

@@ -1,0 +1,35 @@
+"""The collector, while it waits and afterwards."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from adjoint.core.collector import uncollected
+
+
+def test_nothing_is_collected_in_the_block() -> None:
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_after_an_error_it_collects_again() -> None:
+    with pytest.raises(KeyError), uncollected():
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_one_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

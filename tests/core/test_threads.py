@@ -1,0 +1,124 @@
+"""The number of threads: asked for, from the environment, from the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.core import threads
+
+
+@pytest.fixture(autouse=True)
+def unasked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody has asked yet, and the environment wishes nothing; the number is put back."""
+    before = ad.get_num_threads()
+    for name in ("ADJOINT_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    threads.count[0] = 0
+    yield
+    threads.count[0] = before
+
+
+def test_what_was_set_is_what_is_told() -> None:
+    ad.set_num_threads(3)
+    assert ad.get_num_threads() == 3
+    ad.set_num_threads(10**30)
+    assert ad.get_num_threads() == sys.maxsize
+
+
+@pytest.mark.parametrize("number", [0, -2])
+def test_a_number_that_is_not_positive(number: int) -> None:
+    with pytest.raises(RuntimeError, match="set_num_threads expects a positive integer"):
+        ad.set_num_threads(number)
+
+
+@pytest.mark.parametrize("number", [1.0, True, "2", None])
+def test_a_number_that_is_no_int(number: Any) -> None:
+    with pytest.raises(TypeError, match=f"set_num_threads expects an int, but got {type(number).__name__}"):
+        ad.set_num_threads(number)
+
+
+@pytest.mark.parametrize(
+    ("variables", "number"),
+    [
+        ({"ADJOINT_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "5"}, 5),
+        ({"ADJOINT_NUM_THREADS": "3", "OMP_NUM_THREADS": "5"}, 3),
+        ({"ADJOINT_NUM_THREADS": "0", "OMP_NUM_THREADS": " 4,2"}, 4),
+        ({"ADJOINT_NUM_THREADS": "9" * 30}, sys.maxsize),
+    ],
+)
+def test_the_environment(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], number: int) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert ad.get_num_threads() == number
+
+
+def test_what_was_set_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJOINT_NUM_THREADS", "3")
+    ad.set_num_threads(2)
+    assert ad.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("wish", ["", "many", "-1", "1.5", "²"])
+def test_a_wish_that_is_no_number_is_none(monkeypatch: pytest.MonkeyPatch, wish: str) -> None:
+    monkeypatch.setenv("ADJOINT_NUM_THREADS", wish)
+    assert ad.get_num_threads() == threads._cores()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
+def test_the_cores_on_which_the_process_may_run() -> None:
+    program = (
+        "import os, adjoint as ad; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(ad.get_num_threads())"
+    )
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert 1 <= ad.get_num_threads() <= len(os.sched_getaffinity(0))
+
+
+def test_processors_of_one_core_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setattr(threads, "_siblings", lambda processor: f"{processor % 2},{processor % 2 + 2}\n")
+    assert ad.get_num_threads() == 2
+
+
+def test_where_nothing_is_told_of_siblings_each_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(processor: int) -> str:
+        raise FileNotFoundError(processor)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
+    monkeypatch.setattr(threads, "_siblings", missing)
+    assert ad.get_num_threads() == 3
+
+
+def test_where_no_affinity_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    for told, number in ((6, 6), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda told=told: told)
+        threads.count[0] = 0
+        assert ad.get_num_threads() == number
+
+
+def test_a_compiled_step_may_ask_and_may_not_set() -> None:
+    pytest.importorskip("llvmlite")
+    ad.set_num_threads(2)
+    scaled = ad.compile(lambda x: x * ad.get_num_threads())
+    assert scaled(ad.ones(2)).tolist() == [2.0, 2.0]
+    ad.set_num_threads(3)
+    assert scaled(ad.ones(2)).tolist() == [3.0, 3.0]
+
+    @ad.compile
+    def sets(x: Any) -> Any:
+        ad.set_num_threads(1)
+        return x
+
+    with pytest.raises(RuntimeError, match=r"set_num_threads\(\)"):
+        sets(ad.ones(2))
+    assert ad.get_num_threads() == 3
