@@ -108,10 +108,13 @@ def _leaves(name: str, thing: Any) -> list[tuple[str, Any]]:
     return [(name, thing)]
 
 
-def same_facts(ours: list[Any], theirs: list[Any], exact: list[Any] | None = None) -> None:
+def same_facts(
+    ours: list[Any], theirs: list[Any], exact: list[Any] | None = None, nudged: list[Any] | None = None
+) -> None:
     """Assert that two lists of facts agree: floats to rounding, NaN and infinities in their places, all else exactly.
 
-    Where `exact`, the same in float64, shows that rounding puts theirs off by more, ours may be off by as much.
+    Where `exact`, the same in float64, shows that rounding puts theirs off by more, or `nudged`, theirs of inputs that
+    differ in the last bit, that rounding of the inputs does, ours may be off by as much.
     """
     assert [name for name, _ in ours] == [name for name, _ in theirs]
     for i, ((name, x), (_, y)) in enumerate(zip(ours, theirs, strict=True)):
@@ -125,8 +128,9 @@ def same_facts(ours: list[Any], theirs: list[Any], exact: list[Any] | None = Non
             continue
         rough = 1e-12 if y.dtype == np.float64 else ULPS * float(np.finfo(y.dtype).eps)
         allowed = rough * max(1.0, _largest(y))
-        if exact is not None and y.size and (off := _largest(y - exact[i][1])) < 1e-3 * max(1.0, _largest(y)):
-            allowed += 3 * off
+        for other in (exact, nudged):
+            if other is not None and y.size and (off := _largest(y - other[i][1])) < 1e-3 * max(1.0, _largest(y)):
+                allowed += 3 * off
         np.testing.assert_allclose(x, y, rtol=rough, atol=allowed, err_msg=name)
 
 

@@ -28,7 +28,13 @@ class Unit(NamedTuple):
     shape: tuple[int, ...]
 
 
-ROWS, SEQUENCE, IMAGE = (6, 4), (3, 4, 7), (3, 4, 6, 5)
+class Signs(NamedTuple):
+    """Stands for an input of 1 and -1."""
+
+    shape: tuple[int, ...]
+
+
+ROWS, SEQUENCE, TIMES, IMAGE, VOLUME = (6, 4), (3, 4, 7), (5, 3, 4), (3, 4, 6, 5), (2, 2, 3, 4, 5)
 WEIGHTS = "ad.tensor([0.5, 1.0, 2.0, 0.25], dtype=floating)"
 MODULES: list[tuple[str, tuple[Any, ...]]] = [
     ("Identity()", (ROWS,)),
@@ -110,12 +116,90 @@ MODULES: list[tuple[str, tuple[Any, ...]]] = [
     ("BCEWithLogitsLoss()", (ROWS, Unit(ROWS))),
     (f"BCEWithLogitsLoss(pos_weight={WEIGHTS}, reduction='none')", (ROWS, Unit(ROWS))),
     ("Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))", (ROWS,)),
+    ("CELU(0.5)", (ROWS,)),
+    ("GLU()", (ROWS,)),
+    ("GLU(1)", (IMAGE,)),
+    ("Hardshrink(0.3)", (ROWS,)),
+    ("Hardsigmoid()", (ROWS,)),
+    ("Hardswish()", (ROWS,)),
+    ("Mish()", (ROWS,)),
+    ("PReLU()", (ROWS,)),
+    ("PReLU(4)", (IMAGE,)),
+    ("Softshrink(0.2)", (ROWS,)),
+    ("Softsign()", (ROWS,)),
+    ("Threshold(0.1, -1.0)", (ROWS,)),
+    ("Softmax2d()", (IMAGE,)),
+    ("Dropout1d(0.3)", (SEQUENCE,)),
+    ("Dropout2d()", (IMAGE,)),
+    ("Dropout3d(0.4)", (VOLUME,)),
+    ("Conv3d(2, 3, 2, padding=1)", (VOLUME,)),
+    ("BatchNorm3d(2)", (VOLUME,)),
+    ("Unfold((2, 3), stride=2)", (IMAGE,)),
+    ("InstanceNorm3d(2)", (VOLUME,)),
+    ("GroupNorm(2, 4)", (IMAGE,)),
+    ("GroupNorm(4, 4, affine=False)", (SEQUENCE,)),
+    ("GroupNorm(1, 4, bias=False)", (ROWS,)),
+    ("RMSNorm(4)", (ROWS,)),
+    ("RMSNorm((6, 5), 1e-3, False)", (IMAGE,)),
+    ("Upsample(9)", (IMAGE,)),
+    ("Upsample(scale_factor=2, mode='bilinear')", (IMAGE,)),
+    ("Upsample(5, mode='linear', align_corners=True)", (SEQUENCE,)),
+    ("UpsamplingNearest2d((3, 4))", (IMAGE,)),
+    ("UpsamplingBilinear2d(scale_factor=(2, 3))", (IMAGE,)),
+    ("AdaptiveAvgPool1d(3)", (SEQUENCE,)),
+    ("AdaptiveAvgPool2d((2, None))", (IMAGE,)),
+    ("AdaptiveAvgPool2d(1)", (IMAGE,)),
+    ("AdaptiveAvgPool3d(2)", (VOLUME,)),
+    ("PixelShuffle(2)", (IMAGE,)),
+    ("PixelUnshuffle(1)", (IMAGE,)),
+    ("ConstantPad1d(2, 0.5)", (SEQUENCE,)),
+    ("ConstantPad2d((1, 2, 3, 4), 1)", (IMAGE,)),
+    ("ConstantPad3d(1, 1.0)", (VOLUME,)),
+    ("ZeroPad1d(1)", (SEQUENCE,)),
+    ("ZeroPad2d((1, 0, -1, 0))", (IMAGE,)),
+    ("ZeroPad3d(2)", (VOLUME,)),
+    ("CosineSimilarity()", (ROWS, ROWS)),
+    ("PairwiseDistance(keepdim=True)", (ROWS, ROWS)),
+    ("KLDivLoss(reduction='batchmean')", (ROWS, Unit(ROWS))),
+    ("KLDivLoss(reduction='sum', log_target=True)", (ROWS, ROWS)),
+    ("HingeEmbeddingLoss()", (ROWS, Signs(ROWS))),
+    ("SoftMarginLoss()", (ROWS, Signs(ROWS))),
+    ("MarginRankingLoss(0.2)", (ROWS, ROWS, Signs(ROWS))),
+    ("CosineEmbeddingLoss(0.1)", (ROWS, ROWS, Signs((6,)))),
+    ("TripletMarginLoss(swap=True)", (ROWS, ROWS, ROWS)),
+    ("Bilinear(4, 4, 3)", (ROWS, ROWS)),
+    ("Bilinear(4, 4, 3, bias=False)", (ROWS, ROWS)),
+    ("RNNCell(4, 3)", (ROWS,)),
+    ("RNNCell(4, 3, nonlinearity='relu')", (ROWS, (6, 3))),
+    ("LSTMCell(4, 3, bias=False)", (ROWS,)),
+    ("GRUCell(4, 3)", (ROWS, (6, 3))),
+    ("RNN(4, 3)", (TIMES,)),
+    ("RNN(4, 3, 2, 'relu', bidirectional=True, dropout=0.4)", (TIMES, (4, 3, 3))),
+    ("LSTM(4, 3)", (TIMES,)),
+    ("LSTM(4, 3, 2, batch_first=True, bidirectional=True, dropout=0.4)", (TIMES,)),
+    ("LSTM(4, 5, proj_size=2, bias=False)", (TIMES,)),
+    ("LSTM(4, 3)", (ROWS,)),
+    ("GRU(4, 3)", (TIMES, (1, 3, 3))),
+    ("GRU(4, 3, 2, bidirectional=True)", (TIMES,)),
+    ("MultiheadAttention(4, 2)", (TIMES, TIMES, TIMES)),
+    ("MultiheadAttention(4, 2, 0.4, batch_first=True)", (TIMES, TIMES, TIMES)),
+    ("MultiheadAttention(4, 2, bias=False, add_bias_kv=True, add_zero_attn=True)", (ROWS, ROWS, ROWS)),
+    ("MultiheadAttention(4, 2, kdim=3, vdim=2)", (TIMES, (2, 3, 3), (2, 3, 2))),
+    ("TransformerEncoderLayer(4, 2, 5)", (TIMES,)),
+    ("TransformerEncoderLayer(4, 2, 5, 0.3, 'gelu', batch_first=True, norm_first=True)", (TIMES,)),
+    ("TransformerDecoderLayer(4, 2, 5, 0.0, bias=False)", (TIMES, (2, 3, 4))),
+    ("TransformerDecoderLayer(4, 2, 5, batch_first=True, norm_first=True)", (TIMES, TIMES)),
+    ("TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 5), 2)", (TIMES,)),
+    ("TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 5, 0.0), 2, nn.LayerNorm(4))", (TIMES, TIMES)),
+    ("Transformer(4, 2, 1, 1, 5, 0.0)", (TIMES, (2, 3, 4))),
 ]
 BESIDES = {  # classes which no line above can make by itself
     "Module": "every line is one",
     "ModuleList": "test_containers_of_modules",
     "ModuleDict": "test_containers_of_modules",
     "ParameterList": "test_containers_of_modules",
+    "RNNBase": "RNN, LSTM and GRU are one",
+    "RNNCellBase": "RNNCell, LSTMCell and GRUCell are one",
 }
 IDS = [f"{i}: {text}" for i, (text, _) in enumerate(MODULES)]
 FLOATS = {"float32": ad.float32, "float64": ad.float64}
@@ -149,6 +233,8 @@ def given(inputs: tuple[Any, ...], floating: Any, call: int) -> list[Any]:
     for what in inputs:
         if isinstance(what, Classes):
             tensors.append(ad.from_numpy(numbers.integers(0, what.below, what.shape)))
+        elif isinstance(what, Signs):
+            tensors.append(ad.from_numpy(numbers.choice([-1, 1], what.shape)))
         elif isinstance(what, Unit):
             tensors.append(ad.from_numpy(numbers.uniform(0.05, 0.95, what.shape).astype(np.float32)).to(floating))
         else:
@@ -212,18 +298,29 @@ def test_whole_training_step(text: str, inputs: Any, optimizer: str, floating: A
 
 def agree(make: Callable[[Any], Any], inputs: Any, floating: Any) -> None:
     """Run what `make` makes of a dtype, eagerly and compiled, and compare all that there is to see after each call."""
-    eager, ours = make(floating), make(floating)
+    eager, ours, other = make(floating), make(floating), make(floating)
     compiled = ad.compile(ours[0])
     precise = make(ad.float64)
     for call in range(CALLS):
-        expected, got, exact = (
-            run(function, state, given(inputs, dtype, call), call)
-            for function, state, dtype in (
-                (*eager, floating), (compiled, ours[1], floating), (*precise, ad.float64),
+        expected, got, exact, nudged = (
+            run(function, state, tensors, call)
+            for function, state, tensors in (
+                (*eager, given(inputs, floating, call)),
+                (compiled, ours[1], given(inputs, floating, call)),
+                (*precise, given(inputs, ad.float64, call)),
+                (*other, [neighbour(x) for x in given(inputs, floating, call)]),
             )
-        )  # fmt: skip
-        same_facts(got, expected, exact if floating is ad.float32 else None)
+        )
+        same_facts(got, expected, *((exact, nudged) if floating is ad.float32 else ()))
     assert compiled.compilations == 1
+
+
+def neighbour(tensor: Any) -> Any:
+    """The tensor, each float replaced by the next larger one."""
+    if not isinstance(tensor, ad.Tensor) or not tensor.is_floating_point():
+        return tensor
+    moved = np.nextafter(tensor.detach().numpy(), np.inf, dtype=tensor.detach().numpy().dtype)
+    return ad.from_numpy(moved).requires_grad_(tensor.requires_grad)
 
 
 def run(function: Any, state: Any, tensors: list[Any], seed: int) -> list[tuple[str, Any]]:

@@ -185,6 +185,37 @@ def test_threads_share_a_compiled_function() -> None:
     assert not wrong
 
 
+def test_a_step_that_adds_a_hook_each_time_has_one_more_each_time() -> None:
+    def made() -> Any:
+        x = ad.ones(2, requires_grad=True)
+
+        def step() -> Any:
+            x.register_hook(lambda g: g * 0.5)
+            (x * 0.5).sum().backward()
+            return x.grad.clone()
+
+        return step
+
+    eager, compiled = made(), ad.compile(made())
+    for _ in range(5):
+        assert compiled().tolist() == eager().tolist()
+
+
+def test_a_hook_that_a_step_adds_and_takes_off_is_the_same_step_again() -> None:
+    x = ad.ones(2, requires_grad=True)
+
+    @ad.compile
+    def step() -> Any:
+        x.grad = None
+        handle = x.register_hook(lambda g: g * 3)
+        (x * 2).sum().backward()
+        handle.remove()
+        return x.grad.sum()
+
+    assert [step().item() for _ in range(3)] == [12.0] * 3
+    assert step.compilations == 1
+
+
 def test_hooks_of_tensors_and_custom_functions_run_at_trace_time() -> None:
     class Double(ad.autograd.Function):
         @staticmethod

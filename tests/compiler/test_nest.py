@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.tracing import fused
 
 import adjoint as ad
-from adjoint.compiler.kernels.nest import BLOCK, lower
+from adjoint.compiler.kernels.loops.nest import BLOCK, lower
 from adjoint.compiler.llvm.target import Target, host
 
 pytest.importorskip("llvmlite")

@@ -36,6 +36,8 @@ class Sample(NamedTuple):
 
 
 WHOLE = ((0, 2, 1), (0, 3, 1))
+PICKS = np.arange(-7, 22).reshape(29, 1) % 14 - 7
+LONGER = {"gather_one_of_a_row", "scatter_one_to_a_row"}  # more equations, but all in one kernel
 SAMPLES: dict[str, list[Sample]] = {
     "over_power_of_two": [Sample((PAIRED, c)) for c in (2, 8.0, -4.0, 0.5, 2.0**-100, -(2.0**120), 1024)],
     "copy_of_computed": [Sample((PAIRED,), prepare=lambda x: (ad.abs(x),))],
@@ -106,6 +108,17 @@ SAMPLES: dict[str, list[Sample]] = {
         Sample(((2, 3, 4),), {"axes": (1,), "shape": (2, 4)}),
         Sample(((2, 3, 4),), {"axes": (0, 2), "shape": (3,)}),
         Sample(((2, 3),), {"axes": (0, 1), "shape": ()}),
+    ],
+    "gather_one_of_a_row": [
+        Sample(((29, 7), PICKS), {"axis": 1}),
+        Sample(((29, 2000), PICKS), {"axis": 1}, prepare=lambda x, i: (x.clone(), i)),
+        Sample(((29, 3, 7), PICKS.reshape(29, 1, 1).repeat(3, 1)), {"axis": 2}),
+        Sample(((4, 3, 5), np.array([[[0, -1, 2, 1, -3]]] * 4, np.int8)), {"axis": 1}),
+    ],
+    "scatter_one_to_a_row": [
+        Sample(((29, 1), PICKS), {"shape": (29, 7), "axis": 1}),
+        Sample(((29, 1), PICKS.astype(np.int32)), {"shape": (29, 3000), "axis": 1}),
+        Sample(((4, 1, 5), np.array([[[0, 1, 2, 1, 0]]] * 4, np.uint8)), {"shape": (4, 300, 5), "axis": 1}),
     ],
     "fold_over_ones": [
         Sample(((29, 1),), {"axes": (1,), "keepdims": keepdims}) for keepdims in (False, True)
@@ -219,7 +232,8 @@ def test_a_rule_fires_and_rewriting_changes_no_bit(rule: Rule) -> None:
         simpler.verify()
         before = without_dead(graph)
         if replacement(rule, graph.outputs[0]) is not None:
-            assert len(simpler.equations) <= len(before.equations)
+            if rule.name not in LONGER:
+                assert len(simpler.equations) <= len(before.equations)
             assert names(simpler) != names(before) or replaced(simpler) != replaced(before)
         assert_same_bits(applied(simpler, arrays), applied(graph, arrays))
 

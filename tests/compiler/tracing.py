@@ -7,8 +7,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint.compiler.evaluate import evaluate
-from adjoint.compiler.fuse import Fusion, Group
+from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Graph, Value
+from adjoint.compiler.group import Group
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.rewrite import rewrite
 from adjoint.compiler.trace import Tracer

@@ -4,6 +4,7 @@ from adjoint.compiler.gradient import compute_gradient as compute_gradient
 from adjoint.compiler.symbolic import as_function as as_function
 from adjoint.compiler.symbolic import symbolic as symbolic
 from adjoint.core.mode import mode, unusual
+from adjoint.core.native import eager_kernels as eager_kernels
 
 
 def is_compiling() -> bool:
@@ -11,4 +12,4 @@ def is_compiling() -> bool:
     return bool(unusual.count and hasattr(mode.tracer, "arithmetic"))
 
 
-__all__ = ["as_function", "compute_gradient", "is_compiling", "symbolic"]
+__all__ = ["as_function", "compute_gradient", "eager_kernels", "is_compiling", "symbolic"]

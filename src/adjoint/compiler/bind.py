@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from adjoint.compiler.cache import compile_kernel
-from adjoint.compiler.fuse import Fusion, Group
+from adjoint.compiler.cost import seconds
+from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Setting, State, Value
+from adjoint.compiler.group import Group
 from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.lower import overwrites_safely
 from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.memory import Plan, Span, aligned_array, aligned_bytes, plan
 from adjoint.compiler.outcome import Outcome
-from adjoint.compiler.runtime import Segment
+from adjoint.compiler.runtime.entry import Check, Segment, Step
 from adjoint.compiler.view import View
 from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.threads import get_num_threads
 
 NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
 
@@ -76,8 +81,11 @@ class Binding:
         self._place_gradients()
         self._place_writes(readers)
         self.plan: Plan = self._place_rest(readers)
-        self._engine = load([compile_kernel(k.text) for k in {k.name: k for k in kernels.values()}.values()])
-        self._tables = {g: (ctypes.c_void_p * max(1, len(k.arguments)))() for g, k in kernels.items()}
+        self._engine = load([compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()])
+        self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
+        self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
+        self._tables = {g: _table(k) for g, k in kernels.items()}
+        self._tables.update((g, (ctypes.c_void_p * 1)()) for g in fusion.order if g.call)
         self._fill_tables()
 
     def _place_inputs(self) -> None:
@@ -133,13 +141,11 @@ class Binding:
     def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, View]], safe: int) -> bool:
         """`reads`: of the old value; before the step `safe` an error may still come, which leaves all as it was."""
         group = self.fusion.maker.get(v)
-        if group is None or group.call or v.op.combine or symbol in self.copied_in:
+        if group is None or group.call or symbol in self.copied_in or self.step[group] < safe:
             return False
-        at = self.step[group]
-        return at >= safe and not any(
-            self.step[other] > at or (other is group and not (view.is_linear and view.base.size == v.size))
-            for other, view in reads
-        )
+        if any(self.step[other] > self.step[group] for other, _ in reads):
+            return False
+        return overwrites_safely(group, self.fusion, v, symbol)
 
     def _last_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
@@ -166,25 +172,57 @@ class Binding:
     def _fill_tables(self) -> None:
         for group, kernel in self.kernels.items():
             table = self._tables[group]
-            for i, v in enumerate(kernel.arguments):
+            for i, v in enumerate(kernel.arguments, kernel.first):
                 if v in self.buffers:
                     table[i] = self.buffers[v].array.ctypes.data
+            if kernel.scratch:
+                table[kernel.first + len(kernel.arguments)] = self._scratch.ctypes.data
+            start = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
+            for i, number in enumerate(kernel.numbers, start):
+                table[i] = number
+            if kernel.generator is not None:
+                table[0] = kernel.generator.memory().ctypes.data
+        for group in self.fusion.order:
+            if group.call and (view := self._truth(group)) is not None and view.base in self.buffers:
+                self._tables[group][0] = self.buffers[view.base].array.ctypes.data + view.offset
+
+    def _truth(self, group: Group) -> View | None:
+        """The truth value, in memory, that a check looks at; None if Python must look."""
+        value = group.equations[0]
+        if value.op.family != "check" or value in self.graph.outputs or not isinstance(value.inputs[0], Value):
+            return None
+        view = self.fusion.views.get(value.inputs[0]) or View.whole(value.inputs[0])
+        usable = view.base in self.buffers or (view.base in self.locals and view.offset == 0)
+        return view if usable and view.base.dtype.kind == "b" else None
+
+    def is_native(self, group: Group) -> bool:
+        """True for what a segment runs: a kernel, and a check whose truth value lies in memory."""
+        return not group.call or self._truth(group) is not None
 
     def segment(self, groups: list[Group]) -> tuple[Segment, list[str]]:
-        """The native call for consecutive kernels, and the local arrays to pass it."""
+        """The native call for consecutive kernels and checks, and the local arrays to pass it."""
         arrays: list[str] = []
         bindings: list[tuple[int, int]] = []
-        kernels = []
+        steps: list[Step | Check] = []
+        whole = divided = 0.0
         for group in groups:
-            kernel, start = self.kernels[group], ctypes.addressof(self._tables[group])
-            for i, v in enumerate(kernel.arguments):
+            kernel, start = self.kernels.get(group), ctypes.addressof(self._tables[group])
+            view = None if kernel else self._truth(group)
+            read = kernel.arguments if kernel else [view.base] if view else []
+            for i, v in enumerate(read, kernel.first if kernel else 0):
                 if v in self.locals:
                     name = self.locals[v]
                     if name not in arrays:
                         arrays.append(name)
                     bindings.append((arrays.index(name), start + 8 * i))
-            kernels.append((self._engine.address(kernel.name), start))
-        return Segment(bindings, kernels, self), arrays
+            if kernel is None:
+                steps.append(Check(start))
+                continue
+            steps.append(Step(self._engine.address(kernel.name), start, kernel.tiles))
+            time = seconds(group, self.fusion)
+            whole += time
+            divided += time if kernel.tiles > 1 else 0.0
+        return Segment(bindings, steps, self, whole, divided, self.threads), arrays
 
     def array_of(self, v: Value, names: dict[str, Any]) -> str:
         """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
@@ -219,6 +257,10 @@ class Binding:
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = seen(view, self.buffers[view.base].array)
+
+
+def _table(kernel: Kernel) -> Any:
+    return (ctypes.c_void_p * (kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers)))()
 
 
 def _readers(fusion: Fusion) -> Readers:

@@ -6,14 +6,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from adjoint.compiler import tree
+from adjoint.compiler.bounds import checked
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Graph, Incoming, Value
 from adjoint.compiler.halves import Derived, Half, Past, cut
 from adjoint.compiler.history import Backward, Lost
-from adjoint.compiler.kernels.nest import lower_all
+from adjoint.compiler.kernels.lower import lower_all
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.llvm.target import host
 from adjoint.compiler.outcome import Leaf, Outcome, Results, finish
+from adjoint.compiler.placement import place
 from adjoint.compiler.program import Program
 from adjoint.compiler.recompute import recompute
 from adjoint.compiler.rewrite import rewrite, without_dead
@@ -56,7 +58,7 @@ def build(traced: Traced) -> Entry:
     lost = partial(Lost, graph.name)
     count = len(graph.outputs)
     graph.outputs = [*graph.outputs, *(past.gradients if past else ())]
-    graph = without_dead(recompute(rewrite(graph)))
+    graph = without_dead(recompute(checked(rewrite(graph))))
     outcome.follow(graph.outputs[:count])
     if past is None:
         return Entry(assemble(graph, outcome, lost), outcome)
@@ -83,8 +85,10 @@ def assemble(
     """The program of a graph whose outputs are the outcome's."""
     graph = lay_out(graph)
     outcome.follow(graph.outputs)
+    graph, late = place(graph, [symbol for symbol, _ in outcome.writes])
+    outcome.follow(graph.outputs)
     graph.verify()
-    fusion = Fusion(graph)
+    fusion = Fusion(graph, late)
     return Program(graph, fusion, lower_all(fusion, host()), outcome, lost, backward, parents)
 
 

@@ -19,9 +19,13 @@ import time
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.llvm import target
 from adjoint.core.site import user_site
+
+if TYPE_CHECKING:
+    from adjoint.compiler.kernels.code import Code
 
 LIMIT = 256 * 2**20
 MEMORY_LIMIT = 8 * 2**20
@@ -34,9 +38,9 @@ _STALE_SECONDS = 3600
 _LONGEST = 64 * 2**20  # of a file that is read: no object comes near it
 
 
-def compile_kernel(text: str) -> bytes:
+def compile_kernel(code: Code | str) -> bytes:
     """A module's object code for this machine: from memory, else from disk, else newly made."""
-    return _process_cache().compile_kernel(text)
+    return _process_cache().compile_kernel(code)
 
 
 class ObjectCache:
@@ -47,12 +51,12 @@ class ObjectCache:
         self._size = 0
         self._disk = _Disk.open(directory, limit) if directory else None
 
-    def compile_kernel(self, text: str) -> bytes:
+    def compile_kernel(self, code: Code | str) -> bytes:
         """As the function of this name."""
-        key = entry_key(text)
+        key = entry_key(code if isinstance(code, str) else code.key)
         data = self.get(key)
         if data is None:
-            data = target.host().emit_object(text)
+            data = target.host().emit_object(str(code))
             self.put(key, data)
         return data
 
@@ -80,7 +84,7 @@ class ObjectCache:
 
 
 def entry_key(text: str) -> str:
-    """SHA-256 of all that decides the object code: the module, the machine, LLVM's version and Adjoint's."""
+    """SHA-256 of what decides the object code: the module or its key, the machine, LLVM's version and Adjoint's."""
     version = getattr(sys.modules.get("adjoint"), "__version__", "")
     return hashlib.sha256(f"{version}\0{target.host().fingerprint()}\0{text}".encode()).hexdigest()
 

@@ -14,6 +14,7 @@ from adjoint.compiler.graph import TraceError
 from adjoint.compiler.recompilation import Recompilation, why
 from adjoint.compiler.signature import Arguments, Signature
 from adjoint.compiler.sizes import Sizes
+from adjoint.core.collector import uncollected
 from adjoint.core.mode import mode, unusual
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
@@ -41,7 +42,8 @@ def compile(function: Callable[..., Any] | None = None, *, fallback: bool = Fals
 @functools.cache
 def _has_llvmlite() -> bool:
     try:
-        import llvmlite.binding  # noqa: F401  asks whether it is there
+        with uncollected():
+            import llvmlite.binding  # noqa: F401  asks whether it is there
     except ImportError:
         warnings.warn(
             "adjoint.compile needs the package llvmlite, which is not installed: the step runs eagerly, with the same "
@@ -229,7 +231,8 @@ class CompiledFunction:
 
     def _trace(self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A new program, and what takes back the state that its trace made."""
-        from adjoint.compiler.session import to_promote, traced
+        with uncollected():
+            from adjoint.compiler.session import to_promote, traced
 
         for entry in signature.entries:
             signature.promoted.update(to_promote([g for g in entry.program.outcome.guards if not g.holds()]))

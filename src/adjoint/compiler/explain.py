@@ -12,8 +12,9 @@ from html import escape
 from typing import Any, NamedTuple
 
 from adjoint.compiler.cost import bytes_read, bytes_written, flops, total_flops
-from adjoint.compiler.fuse import Fusion, Group
+from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Graph, Origin, Value
+from adjoint.compiler.group import Group
 from adjoint.core.page import table
 from adjoint.core.spec import describe
 from adjoint.core.table import aligned
@@ -56,7 +57,7 @@ class Entry:
     """
 
     number: int
-    kind: str  # "kernel" or "call"
+    kind: str  # "kernel", "check" or "call"
     name: str
     equations: tuple[Equation, ...]
     results: tuple[str, ...]
@@ -103,9 +104,10 @@ class Explanation:
     @property
     def head(self) -> str:
         """The totals in a sentence."""
-        kernels = sum(entry.kind == "kernel" for entry in self.entries)
+        kinds = Counter(entry.kind for entry in self.entries)
+        checks = f", {kinds['check']} checks" if kinds["check"] else ""
         return (
-            f"{self.name}: {self.equations} equations in {kernels} kernels and {len(self.entries) - kernels} NumPy "
+            f"{self.name}: {self.equations} equations in {kinds['kernel']} kernels{checks} and {kinds['call']} NumPy "
             f"calls; {self.plan}"
         )
 
@@ -181,7 +183,7 @@ def _entry(program: Any, group: Group, numbers: dict[Group, int], names: dict[Va
     )
     return Entry(
         number=numbers[group],
-        kind="call" if group.call else "kernel",
+        kind="kernel" if not group.call else "check" if program.binding.is_native(group) else "call",
         name=kernel.name if kernel else group.equations[0].op.name,
         equations=equations,
         results=tuple(describe(v) for v in group.stored),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from adjoint.compiler.graph import Graph, Value
@@ -10,6 +11,7 @@ from adjoint.core.spec import Spec
 from adjoint.ops.selection import copy
 
 COPY: Any = copy.op  # type: ignore[attr-defined]
+ENTIRE = ("convolution", "pooling")  # whose kernels take whole arrays
 MADE = ("full", "iota")  # values which a kernel makes from the index, without memory
 
 
@@ -21,11 +23,6 @@ def is_virtual(value: Value) -> bool:
 def is_made(value: Value) -> bool:
     """True for a constant fill or a range."""
     return value.op is not None and value.op.family in MADE
-
-
-def _base(value: Value, views: dict[Value, View]) -> Value:
-    view = view_of(value, views)
-    return value if view is None else view.base
 
 
 def lay_out(graph: Graph) -> Graph:
@@ -53,7 +50,7 @@ def lay_out(graph: Graph) -> Graph:
             out.equations.append(made)
         else:
             if not is_kernel_op(v):
-                inputs = tuple(in_memory(i) if isinstance(i, Value) and is_made(_base(i, views)) else i for i in inputs)
+                inputs = tuple(in_memory(i) if isinstance(i, Value) and not _suits(v, i, views) else i for i in inputs)
             made = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
         renamed[v] = made
     given: set[Value] = set()
@@ -67,12 +64,22 @@ def lay_out(graph: Graph) -> Graph:
     return out
 
 
+def _suits(v: Value, operand: Value, views: dict[Value, View]) -> bool:
+    """True if an equation that is no loop can take an operand where it lies."""
+    view = view_of(operand, views)
+    if view is None or is_made(view.base):
+        return view is None
+    if v.op.family in ENTIRE:
+        return view.is_linear
+    return v.op.family != "attention" or not view.strides or view.strides[-1] == 1 or view.shape[-1] == 1
+
+
 def is_kernel_op(value: Value) -> bool:
     """True if native code computes this equation; False if NumPy is called."""
     op = value.op
     if op.effect or not (op.scalar is not None or op.combine is not None) or may_raise(value):
         return False
-    return all(_has_kernel_type(v) for v in (value, *value.operands))
+    return _is_kernel_type(value.dtype) and all(_is_kernel_type(v.dtype) for v in value.operands)
 
 
 def may_raise(value: Value) -> bool:
@@ -83,6 +90,6 @@ def may_raise(value: Value) -> bool:
     return isinstance(second, Value) or (second < 0 if value.op.name == "pow" else second == 0)
 
 
-def _has_kernel_type(value: Value) -> bool:
-    kind, size = value.dtype.kind, value.dtype.itemsize
-    return kind in "biu" or (kind == "f" and size in (4, 8))
+@cache
+def _is_kernel_type(dtype: Any) -> bool:
+    return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))

@@ -14,18 +14,25 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler import tree
-from adjoint.compiler.bind import Binding
+from adjoint.compiler.bind import Binding, GradientSlot
 from adjoint.compiler.capture.plain import unchanged
-from adjoint.compiler.fuse import Fusion, Group
+from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Graph, Value
+from adjoint.compiler.group import Group
 from adjoint.compiler.guard import Change, told
 from adjoint.compiler.history import Backward, CompiledBackward
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.number import GUARD_NAMES
 from adjoint.compiler.outcome import Outcome
 from adjoint.compiler.run import Writer, inferred, overlaps
+from adjoint.compiler.runtime import objects
+from adjoint.compiler.runtime.looks import Look, watcher
+from adjoint.compiler.runtime.marks import marker
+from adjoint.compiler.runtime.results import reused
+from adjoint.compiler.runtime.survey import Survey, adopted, gradients_of, never
 from adjoint.compiler.strides import laid, lies_so
 from adjoint.core.mode import mode, unusual
+from adjoint.core.node import tick
 from adjoint.core.site import PACKAGE, Site
 from adjoint.core.storage import mark_written, storage_of
 from adjoint.core.tensor import Tensor, fill
@@ -61,10 +68,15 @@ class Program:
             "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto, "empty":
             np.empty, "unusual": unusual, "mode": mode, "new": object.__new__, "fill": fill, "lock": threading.Lock(),
             "lost": lost, "getrefcount": getrefcount, "renew": self._renew, "wrote": mark_written, "HERE": HERE,
-            "stamp": writes.stamp, "settings": self.binding.settings, "integers": self.binding.integers, "GONE": GONE,
+            "writes": writes, "tick": tick, "mark": self._mark, "undisturbed": never, "settle": self._settle,
+            "settings": self.binding.settings, "integers": self.binding.integers, "GONE": GONE,
             "unflatten": tree.unflatten, "CompiledBackward": CompiledBackward, "half": backward, "array": np.array,
-            "overlaps": overlaps, "inferred": inferred, **GUARD_NAMES,
+            "overlaps": overlaps, "inferred": inferred, "reused": reused, "unchanged": never, "adopt": self._adopt,
+            **GUARD_NAMES,
         }  # fmt: skip
+        self._disturbed = 0
+        self.survey = Survey(outcome, graph.of_kind(Argument), {k for k, _ in self.located()})
+        self._names["survey"] = self.survey.due
         self._writer = Writer(self, self._names)
         self.source = self._writer.write(parents or [])
         exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
@@ -80,14 +92,16 @@ class Program:
             now = self._now(tensor, symbol)
             if now is None or now.node is not node or not lies_so(now.array, symbol.source.strides):
                 return False
-        if not self.binding.refresh(self._names) or self._met_twice():
-            return False
-        for k, place in self.located():
-            self._names[f"A{k}"] = place().array
-        for k, guard in enumerate(self.outcome.guards):
-            self._names[f"E{k}"] = guard.expected
-        self._names["written"], self._names["storages"] = self.written()
-        return True
+        with self._names["lock"]:  # another thread may be running the kernels
+            if not self.binding.refresh(self._names) or self._met_twice():
+                return False
+            for k, place in self.located():
+                self._names[f"A{k}"] = place().array
+            for k, guard in enumerate(self.outcome.guards):
+                self._names[f"E{k}"] = guard.expected
+            self._names["written"], self._names["storages"] = self.written()
+            self._names["unchanged"], self._names["mark"] = never, self._mark
+            return True
 
     def _met_twice(self) -> bool:
         """True if tensors that lay apart when the step was traced are one now, where the step writes."""
@@ -165,9 +179,34 @@ class Program:
             if not isinstance(symbol.source, Argument) and symbol not in self.binding.copied_in
         ]
 
+    def _adopt(self, looks: list[Look], given: tuple[Any, ...]) -> None:
+        """Check by these looks from now on: they were taken before the checks that found nothing wrong."""
+        self._names["unchanged"] = adopted(looks, given) or never
+        self._names["mark"] = marker(self._names["written"], self._names["storages"], HERE) or self._mark
+
+    def _mark(self, order: int) -> None:
+        """Count the writes into captured memory, at their place in the order of the nodes."""
+        writes.stamp(self._names["written"], HERE, order)
+        for storage in self._names["storages"]:
+            storage.version += 1
+
+    def _settle(self) -> None:
+        """After gradients have been put in place: look from now on whether they are there still, and nobody else's."""
+        self._disturbed += 1
+        if objects.slots() is None or self._disturbed & (self._disturbed - 1):
+            return
+        slots = iter(self.binding.gradients)
+        every = [(place, None if v is None else next(slots).tensor) for place, v in self.outcome.gradients]
+        placed = [(place, gradient) for place, gradient in every if not isinstance(place, int)]
+        if len(placed) == len(every):
+            held = [self._names[f"held{k}"] for k in range(len(self.binding.gradients))]
+            arrays = [slot.buffer.array for slot in self.binding.gradients]
+            self._names["undisturbed"] = watcher(gradients_of(placed, arrays, GradientSlot.HELD, held))
+
     def _renew(self, k: int) -> None:
         slot = self.binding.gradients[k]
         slot.renew()
+        self._names["undisturbed"] = never
         self._names[f"G{k}"] = slot.tensor
         self.binding.rebind(self._names)
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.compiler.explain import backward_of, origin_of
-from adjoint.compiler.fuse import Group
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, Value
+from adjoint.compiler.group import Group
 from adjoint.compiler.memory import Plan
 from adjoint.core.page import table
 from adjoint.core.table import aligned

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.compiler import products
 from adjoint.compiler.fold import folded, plain_inputs
 from adjoint.compiler.graph import Constant, Graph, Origin, Value
 from adjoint.compiler.layout import may_raise
@@ -22,61 +23,32 @@ SHARED = 8  # places in the user's program that an equation remembers
 
 def rewrite(graph: Graph) -> Graph:
     """A graph of the same outputs with less to do."""
-    return without_dead(_turned_products(without_dead(_simplified(graph))))
+    graph = without_dead(_simplified(graph))
+    for form in (products.summed, products.turned):
+        graph = without_dead(form(graph, Rewriter(graph)))
+    return graph
 
 
 def _simplified(graph: Graph) -> Graph:
     """Each equation in turn made of what has become of its operands."""
-    rewriter = _Rewriter(graph)
+    rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
-        renamed[v] = rewriter.make(_of(v, renamed))
+        renamed[v] = rewriter.again(v, renamed)
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
-
-
-def _of(v: Value, renamed: dict[Value, Value]) -> Value:
-    """The equation with renamed operands."""
-    inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
-    return Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
-
-
-def _turned_products(graph: Graph) -> Graph:
-    """(A B)ᵀ, where nothing else reads A B, as Bᵀ Aᵀ: transposed operands are free, a transposed result is a copy."""
-    users = graph.users()
-    outputs = set(graph.outputs)
-    rewriter = _Rewriter(graph)
-    renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
-    for v in graph.equations:
-        product = v.inputs[0] if _is_transposition(v) else None
-        if isinstance(product, Value) and _is_product(product) and len(users[product]) == 1 and product not in outputs:
-            a, b = (rewriter.transposed(renamed[i], v.origin) for i in product.inputs)
-            renamed[v] = rewriter.make(Value(product.op, (b, a), {}, Spec(v.shape, v.dtype), product.origin))
-        elif all(renamed[i] is i for i in v.operands):
-            renamed[v] = rewriter.keep(v)  # no rule applied to it before
-        else:
-            renamed[v] = rewriter.make(_of(v, renamed))
-    rewriter.out.outputs = [renamed[v] for v in graph.outputs]
-    return rewriter.out
-
-
-def _is_transposition(v: Value) -> bool:
-    """True if the last two dimensions, and only they, change places."""
-    return v.op.name == "permute" and len(v.shape) > 1 and v.params["axes"] == _transposing(len(v.shape))
-
-
-def _transposing(rank: int) -> tuple[int, ...]:
-    return (*range(rank - 2), rank - 1, rank - 2)
-
-
-def _is_product(v: Value) -> bool:
-    return v.op is not None and v.op.name in ("mm", "bmm")
 
 
 @cache
 def _rules() -> dict[Any, list[Rule]]:
     """The rules by the op at the root of their pattern."""
-    from adjoint.compiler.rules import algebra, casting, logic, movement  # noqa: F401  register their rules
+    from adjoint.compiler.rules import (  # noqa: F401  register their rules
+        algebra,
+        casting,
+        logic,
+        movement,
+        picking,
+    )
 
     by_op: dict[Any, list[Rule]] = {}
     for rule in RULES:
@@ -84,7 +56,7 @@ def _rules() -> dict[Any, list[Rule]]:
     return by_op
 
 
-class _Rewriter:
+class Rewriter:
     """The new graph under construction; asking for an equation it has already gives that."""
 
     def __init__(self, graph: Graph) -> None:
@@ -128,13 +100,10 @@ class _Rewriter:
         known.origin = _shared(known.origin, value.origin)
         return known
 
-    def transposed(self, x: Value, origin: Origin | None) -> Value:
-        """A value with its last two dimensions exchanged."""
-        from adjoint.ops.movement import permute
-
-        axes = _transposing(len(x.shape))
-        spec = Spec(tuple(x.shape[a] for a in axes), x.dtype)
-        return self.make(Value(permute.op, (x,), {"axes": axes}, spec, origin))  # type: ignore[attr-defined]
+    def again(self, v: Value, renamed: dict[Value, Value]) -> Value:
+        """An equation of another graph, of what has become of its operands."""
+        inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
+        return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
 
     def _adopted(self, value: Value, like: Value) -> Value:
         """What a rule made, as equations of the graph that come from where the replaced one did."""
@@ -175,14 +144,10 @@ def _shared(origin: Origin | None, other: Origin | None) -> Origin | None:
 
 def _key(value: Value) -> Any:
     """What equal equations have in common."""
-    inputs: Any = tuple(map(_identity, value.inputs))
+    inputs: Any = tuple([x if isinstance(x, Value) else (type(x), repr(x)) for x in value.inputs])
     if value.op.name in COMMUTATIVE:
         inputs = frozenset(inputs)
     return value.op, inputs, _frozen(value.params), value.dtype, value.shape
-
-
-def _identity(x: Any) -> Any:
-    return x if isinstance(x, Value) else (type(x), repr(x))
 
 
 def _content(array: Any) -> Any:
@@ -193,7 +158,7 @@ COSMETIC = frozenset({"called"})  # parameters that name an equation, and change
 
 
 def _frozen(params: dict[str, Any]) -> Any:
-    return tuple((k, _parameter(v)) for k, v in sorted(params.items()) if k not in COSMETIC)
+    return tuple([(k, _parameter(v)) for k, v in sorted(params.items()) if k not in COSMETIC]) if params else ()
 
 
 def _parameter(v: Any) -> Any:

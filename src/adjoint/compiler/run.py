@@ -10,12 +10,13 @@ import numpy as np
 from adjoint.compiler import tree
 from adjoint.compiler.bind import GradientSlot
 from adjoint.compiler.evaluate import operand
-from adjoint.compiler.fuse import Group
 from adjoint.compiler.graph import Argument, Computed, Constant, Setting, Value
+from adjoint.compiler.group import Group
 from adjoint.compiler.history import Backward
 from adjoint.compiler.number import Line, guard_code
 from adjoint.compiler.outcome import Leaf
-from adjoint.compiler.runtime import Segment
+from adjoint.compiler.runtime.entry import Segment
+from adjoint.compiler.runtime.results import LARGE
 from adjoint.core.mode import mode
 from adjoint.core.node import Leaf as AccumulateGrad
 from adjoint.core.op import evaluate
@@ -37,10 +38,11 @@ class Writer:
         self._known: dict[int, str] = {}  # objects that have a name already
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
+        self._depth = 0  # of what is being said, beyond that of a function's body
         self._late: list[Line] = []  # arithmetic on numbers that are known when the kernels have run
 
     def _say(self, line: str, depth: int = 1) -> None:
-        self._lines.append("    " * depth + line)
+        self._lines.append("    " * (depth + self._depth) + line)
 
     def name(self, thing: Any, stem: str = "o") -> str:
         name = self._known.get(id(thing))
@@ -53,8 +55,7 @@ class Writer:
         """The function as text. `parents`: the tensors whose gradients the backward half gives."""
         taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
         self._lines.append(f"def run({taken}fresh=False):")
-        self._check_arguments()
-        self._check_state()
+        self._check()
         self._numbers()
         self._say("with lock:")
         self._say("pass", 2)
@@ -65,11 +66,37 @@ class Writer:
         self._results(parents)
         return "\n".join(self._lines) + "\n"
 
-    def _check_arguments(self) -> None:
+    def _check(self) -> None:
+        """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
         # while no thread has left the default modes, this one records and traces nothing
         usual = "unusual.count" if mode.recording else "not unusual.count"
         join = "and" if mode.recording else "or"
-        self._say(f"if {usual} {join} (mode.special or mode.recording is not {mode.recording}): return MISS")
+        odd = f"(m := mode.__dict__)['special'] or m['recording'] is not {mode.recording}"
+        self._say(f"if {usual} {join} ({odd}): return MISS")
+        survey = self.program.survey
+        facts, tests = self._tests()
+        if not survey.possible:
+            self._check_arguments()
+            self._check_state([*facts.values(), *tests.values()])
+        else:
+            taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
+            self._say(f"if fresh or not unchanged({taken}):")
+            self._depth = 1
+            self._say("looks = None if fresh else survey()")
+            self._check_arguments()
+            self._check_state([*facts.values(), *tests.values()])
+            self._say(f"if looks is not None: adopt(looks, ({taken}))")
+            self._depth = 0
+            self._say("else:")
+            self._depth = 1
+            arguments = [v.source.number for v in self.graph.of_kind(Argument)]
+            self._say("; ".join(f"a{i} = x{i}.array" for i in arguments) or "pass")
+            unseen = [test for k, test in facts.items() if k not in survey.facts]
+            self._check_state(unseen + [test for k, test in tests.items() if k not in survey.state])
+            self._depth = 0
+        self._check_memory()
+
+    def _check_arguments(self) -> None:
         given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}
         arguments = self.graph.of_kind(Argument)
         for v in arguments:
@@ -96,6 +123,9 @@ class Writer:
                     strides = tuple(s * v.dtype.itemsize for s in v.source.strides)
                     self._say(f"if a{i}.strides != {strides}: return MISS")
                 self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
+
+    def _check_memory(self) -> None:
+        arguments = self.graph.of_kind(Argument)
         if self.outcome.writes:
             every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
             written = self.name(self.outcome.writes)
@@ -103,13 +133,13 @@ class Writer:
                 i = v.source.number
                 self._say(f"if x{i}.memory is not None and overlaps({i}, x{i}, ({every}), {written}): return MISS")
 
-    def _check_state(self) -> None:
-        """Captured tensors hold the very memory that was bound, and the guards hold."""
-        facts = []
+    def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
+        """That the guards hold, and that captured tensors hold the very memory that was bound."""
+        facts = {}
         for k, guard in enumerate(self.outcome.guards):
             self.names[f"E{k}"] = guard.expected
-            facts.append(guard.code(self.name, f"E{k}"))
-        tests = []
+            facts[k] = guard.code(self.name, f"E{k}")
+        tests = {}
         located = dict(self.program.located())
         for k, (tensor, node, symbol) in enumerate(self.outcome.state):
             if isinstance(symbol.source, Argument):
@@ -124,12 +154,15 @@ class Writer:
             if k in located:
                 self.names[f"A{k}"] = located[k]().array
                 test = f"({test} and {place}.array is A{k})"
-            tests.append(test)
-        # a gradient must exist before its memory is looked at: facts come first
-        if facts or tests:
+            tests[k] = test
+        return facts, tests
+
+    def _check_state(self, tests: list[str]) -> None:
+        # a gradient must exist before its memory is looked at: guards come first
+        if tests:
             self._say("if not fresh:")
             self._say("try:", 2)
-            for test in (*facts, *tests):
+            for test in tests:
                 self._say(f"if not {test}: return MISS", 3)
             self._say("except GONE: return MISS", 2)
 
@@ -169,38 +202,57 @@ class Writer:
     def _outputs(self) -> None:
         """Fresh memory for results; that of gradients is used again unless somebody still holds it."""
         for name, v in self.binding.fresh.items():
-            self._say(f"{name} = empty({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})", 2)
+            new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
+            if v.nbytes >= LARGE:
+                new = f"({self.name(list[Any](), 'kept')}, {new[1:]}"
+            self._say(f"{name} = {'reused' if v.nbytes >= LARGE else 'empty'}{new}", 2)
+        if self.binding.gradients:
+            self._say("steady = undisturbed()", 2)
+            self._say("if not steady:", 2)
         for k, slot in enumerate(self.binding.gradients):
             self.names[f"G{k}"] = slot.tensor
-            self._say(f"if getrefcount(G{k}) > {GradientSlot.HELD} or getrefcount(G{k}.array) > held{k}: renew({k})", 2)
+            self._say(f"if getrefcount(G{k}) > {GradientSlot.HELD} or getrefcount(G{k}.array) > held{k}: renew({k})", 3)
 
     def _steps(self) -> None:
-        """Runs of kernels as one native call each, NumPy's share between them."""
+        """Runs of kernels and checks as one native call each, NumPy's share between them."""
         pending: list[Group] = []
         for group in (*self.fusion.order, None):
-            if group is not None and not group.call:
+            if group is not None and self.binding.is_native(group):
                 pending.append(group)
                 continue
             if pending:
-                segment, arrays = self.binding.segment(pending)
-                self._segments.append(segment)
-                self._say(f"{self.name(segment.call, 'segment')}({', '.join(arrays)})", 2)
+                self._segment(pending)
                 pending = []
             if group is not None:
                 self._call(group.equations[0])
 
-    def _call(self, value: Value) -> None:
+    def _segment(self, groups: list[Group]) -> None:
+        """One native call; if a check ends it, the check's op is evaluated, which raises the user's error."""
+        segment, arrays = self.binding.segment(groups)
+        self._segments.append(segment)
+        checks = [group.equations[0] for group in groups if group.call]
+        said = f"{self.name(segment.call, 'segment')}({', '.join(arrays)})"
+        drawn = {id(k.generator): k.generator for g in groups if (k := self.binding.kernels.get(g)) and k.generator}
+        if drawn:  # always in one order, so that no two programs wait for each other
+            self._say(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:", 2)
+        self._say(f"failed = {said}" if checks else said, 3 if drawn else 2)
+        for i, value in enumerate(checks):
+            self._say(f"if failed == {i}:", 2)
+            self._call(value, 3)
+            self._say("raise AssertionError('a check failed, and its op did not')", 3)
+
+    def _call(self, value: Value, depth: int = 2) -> None:
         operands = [
             self.binding.array_of(x, self.names) if isinstance(x, Value) else self.name(operand(value, i, x, {}), "k")
             for i, x in enumerate(value.inputs)
         ]
         if value.op.family == "contraction":
-            self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", 2)
+            self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
             return
         said = f"{self.name(_explained_call(value), value.op.name)}({', '.join(operands)})"
         if value.op.family != "check" or value in self.graph.outputs:
             said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
-        self._say(said, 2)
+        self._say(said, depth)
 
     def _finish(self) -> None:
         """State that could not be written in place, and .grad."""
@@ -220,12 +272,17 @@ class Writer:
                 self._say(f"wrote(x{i}, HERE)", 2)
         self.names["written"], self.names["storages"] = self.program.written()
         if self.names["written"]:
-            self._say("stamp(written, HERE)", 2)
-            self._say("for storage in storages: storage.version += 1", 2)
+            self._say("order = tick()", 2)
+            self._say("if order > writes.last: writes.last = order", 2)
+            self._say("mark(order)", 2)
         slots = iter(range(len(gradients)))
+        if gradients:
+            self._say("if not steady:", 2)
         for place, v in self.outcome.gradients:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
-            self._say(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 2)
+            self._say(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
+        if gradients:
+            self._say("settle()", 3)
 
     def _results(self, parents: list[Tensor | int]) -> None:
         for i, history in enumerate(self.outcome.history):
@@ -236,7 +293,7 @@ class Writer:
                 self._say(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
         if not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
-            self._say(f"if mode.inference: inferred(({made}))", 2)
+            self._say(f"if m['inference']: inferred(({made}))", 2)
         if self.program.backward is not None:
             self._history(self.program.backward, parents)
         for name, number in self.outcome.pending.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from adjoint.compiler.halves import Derived, derive
 from adjoint.compiler.number import is_number
 from adjoint.compiler.outcome import Effect, Outcome, Results, outcome_of
 from adjoint.compiler.trace import Location, Tracer
+from adjoint.core.collector import uncollected
 from adjoint.core.site import Site, user_frame
 from adjoint.core.tensor import Tensor
 
@@ -44,18 +44,9 @@ class Session:
         self._bound: dict[int, Place] = {}  # tensors that are found anew in each call: their places
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
-        """The program of a call of `function`, and what takes back the state that the trace made.
-
-        The collector waits: a graph is many objects, none of them garbage yet, and looking through them takes a tenth
-        of the time.
-        """
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        """The program of a call of `function`, and what takes back the state that the trace made."""
+        with uncollected():
             return self._run(function, args, kwargs)
-        finally:
-            if collecting:
-                gc.enable()
 
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
         failed = True

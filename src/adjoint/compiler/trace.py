@@ -18,6 +18,8 @@ from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Origin, 
 from adjoint.compiler.guard import Watch
 from adjoint.compiler.number import Arithmetic, Number, plain
 from adjoint.compiler.strides import Strides, laid, viewed
+from adjoint.compiler.unwatched import unwatched
+from adjoint.core.hooks import attached_to
 from adjoint.core.mode import Scope, unrecorded
 from adjoint.core.node import Leaf, tick
 from adjoint.core.op import explained, target_dtype
@@ -91,6 +93,7 @@ class Tracer:
                 if known is not None:
                     share(known[2], tensor)
 
+    @unwatched
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([self._operand(op, x) for x in inputs])
@@ -203,6 +206,8 @@ class Tracer:
             _, symbol, owner = known
             current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
         self._cut_off(tensor)
+        if type(tensor.node) is Leaf and tensor.node.hooks is not None:
+            self.watch(tensor.node, attached_to, "the hooks of a tensor", False, None)
         self.state.append((tensor, array, symbol))
         self._met.append((tensor, array))
         tensor.array = current
@@ -214,6 +219,7 @@ class Tracer:
             self.outside[id(tensor)] = (tensor, node)
             tensor.node = Leaf(tensor)
 
+    @unwatched
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an op's node keeps of its inputs: the symbols of tensors."""
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
@@ -226,6 +232,7 @@ class Tracer:
         """`out`, as it is: all memory belongs to the step."""
         return out
 
+    @unwatched
     def as_it_lies(self, tensor: Tensor) -> Any:
         """An array without values that lies in memory as the tensor would in an eager run."""
         return self.strides.stand_in(self.adopt(tensor))
@@ -238,10 +245,12 @@ class Tracer:
         """True if the tensor's memory can be seen under another shape."""
         return viewed(self.as_it_lies(tensor), shape) is not None
 
+    @unwatched
     def rebind(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         """Write the value of `out` into `x`, in symbols."""
         rebind(self, x, out, called, since)
 
+    @unwatched
     def as_own(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
         """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
         return as_own(self, g, leaf)
@@ -270,7 +279,12 @@ class Tracer:
         return tensor
 
     def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, settled: bool, contents: Any) -> None:
-        """Retrace when `probe(subject)` changes from what it is now, or, if `settled`, at the end of the trace."""
+        """Retrace when `probe(subject)` changes from what it is now, or, if `settled`, at the end of the trace.
+
+        Of a tensor's hooks the first look counts: the step may add to them, and take off what it added.
+        """
+        if probe is attached_to and any(w.subject is subject and w.probe is probe for w in self.watches):
+            return
         self.watches.append(Watch(subject, probe, what, user_site(), settled, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:
@@ -326,6 +340,7 @@ class Tracer:
             if not self._depth:
                 self._checkpoint = 0
 
+    @unwatched
     def follow(self, node: Any) -> None:
         """Equations belong to the gradient of this node until told otherwise; None ends it."""
         if node is None or not self._ticks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 from adjoint.compiler.graph import Value
@@ -9,6 +11,7 @@ from adjoint.compiler.graph import Value
 Shape = tuple[int, ...]
 
 
+@lru_cache(4096)
 def row_major(shape: Shape) -> Shape:
     """Strides, in elements, of a contiguous array."""
     strides, step = [], 1
@@ -40,19 +43,20 @@ class View(NamedTuple):
         same = self.strides == expected or all(
             n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected, strict=True)
         )
-        return same and _count(self.shape) == self.base.size
+        return same and prod(self.shape) == self.base.size
 
     def permute(self, axes: Shape) -> View:
         """Dimension i is the former dimension `axes[i]`."""
-        return self._replace(shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+        shape, strides = self.shape, self.strides
+        return View(self.base, tuple([shape[a] for a in axes]), tuple([strides[a] for a in axes]), self.offset)
 
     def expand(self, shape: Shape) -> View:
         """New and size-1 dimensions repeated: stride 0."""
+        if shape == self.shape:
+            return self
         lead = len(shape) - len(self.shape)
-        strides = (0,) * lead + tuple(
-            s if n == m else 0 for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)
-        )
-        return self._replace(shape=shape, strides=strides)
+        own = [s if n == m else 0 for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)]
+        return View(self.base, shape, (*[0] * lead, *own), self.offset)
 
     def flip(self, axes: Shape) -> View:
         """The order reversed along `axes`."""
@@ -84,9 +88,11 @@ class View(NamedTuple):
         """The same elements in row-major order under another shape; None if no strides say so."""
         if shape == self.shape:
             return self
-        if _count(shape) == 0:
+        if 0 in shape:
             # with a stride along the last empty dimension, no load can be taken out of its loop
             return self._replace(shape=shape, strides=row_major(shape))
+        if self.strides == row_major(self.shape):
+            return View(self.base, shape, row_major(shape), self.offset)
         runs = _merged(self.shape, self.strides)
         strides: list[int] = []
         pending = list(reversed(shape))  # innermost first
@@ -99,7 +105,7 @@ class View(NamedTuple):
                 strides.append(stride * covered)
                 covered *= n
         strides.extend(0 for _ in pending)  # what is left has size 1
-        return self._replace(shape=shape, strides=tuple(reversed(strides)))
+        return View(self.base, shape, tuple(strides[::-1]), self.offset)
 
 
 def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
@@ -113,13 +119,6 @@ def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
         else:
             runs.append((n, s))
     return runs
-
-
-def _count(shape: Shape) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
 
 
 def view_of(value: Value, views: dict[Value, View]) -> View | None:

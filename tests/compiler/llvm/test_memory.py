@@ -98,7 +98,7 @@ def test_the_last_lane_stays_where_a_scatter_meets_itself() -> None:
     assert result.tolist() == [6, 7]
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_reductions_halve_in_a_fixed_order(lanes: int) -> None:
     rng = np.random.default_rng(2)
     x, k = rng.standard_normal(lanes).astype("f4"), rng.integers(-99, 99, lanes).astype("i4")
@@ -120,7 +120,7 @@ def test_reductions_halve_in_a_fixed_order(lanes: int) -> None:
     assert integers.tolist() == [k.sum(), np.bitwise_and.reduce(k), np.bitwise_or.reduce(k)]
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_reductions_of_truth_and_of_nan(lanes: int) -> None:
     for wrong in range(lanes):
         x = np.ones(lanes, "f4")
@@ -172,3 +172,28 @@ def test_one_condition_chooses_whole_registers() -> None:
 
     run(body, result)
     assert result.tolist() == [0, 1, 2, 3, 7, 7, 7, 7]
+
+
+def test_numbers_in_the_table_and_indices_of_unknown_origin() -> None:
+    source, result = ramp(32, "f4"), np.zeros(8, "f4")
+
+    def copy(b: Builder, args: Reg) -> None:
+        start = b.cast(b.load(b.argument(args, 2), I64), I64)
+        constant = b.constant(3, I64)
+        assert b.opaque(constant) is constant
+        with b.loop(0, 8) as turn:
+            at = b.add(b.opaque(turn.index), start)
+            b.store(b.load(b.gep(b.argument(args, 0), at, F32), F32), b.gep(b.argument(args, 1), turn.index, F32))
+
+    run(copy, source, result, np.array([5]))
+    assert np.array_equal(result, source[5:13])
+
+
+def test_a_number_in_the_table_is_no_address() -> None:
+    result = np.zeros(1, np.int64)
+
+    def copy(b: Builder, args: Reg) -> None:
+        b.store(b.number(args, 0), b.argument(args, 0))
+
+    run(copy, result)
+    assert result[0] == result.ctypes.data

@@ -261,4 +261,4 @@ SPECIAL: dict[Any, Any] = {
 
 
 def _is_filling(callee: Any) -> bool:
-    return isinstance(callee, NAMED) and callee in FILLING
+    return type(callee) in NAMED and callee in FILLING

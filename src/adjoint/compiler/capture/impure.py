@@ -9,9 +9,11 @@ import logging
 import os
 import random
 import secrets
+import sys
 import threading
 import time
 import uuid
+from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
@@ -73,21 +75,18 @@ FUNCTIONS |= {
         "unsetenv",
     )
 }
-FUNCTIONS |= {np.random.default_rng: DRAWS, np.random.seed: DRAWS, threading.Thread.start: "starts a thread"}
+FUNCTIONS[threading.Thread.start] = "starts a thread"
 for _name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"):
     FUNCTIONS[getattr(np, _name)] = FILES
 
 CLASSES: list[tuple[type, str]] = [  # of whose methods each does it
     (random.Random, DRAWS),
-    (np.random.Generator, DRAWS),
-    (np.random.RandomState, DRAWS),
-    (np.random.BitGenerator, DRAWS),
     (io.IOBase, FILES),
     (logging.Logger, LOGS),
     (logging.LoggerAdapter, LOGS),
 ]
 HARMLESS = frozenset(("getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed"))
-NAMED = (BuiltinFunctionType, FunctionType, MethodType, type(np.random.seed), type(np.save))  # have a hash
+NAMED: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)}  # have a hash
 
 CODES: dict[CodeType, str] = {  # the same, for calls by the standard library on behalf of the user
     **{function.__code__: what for function, what in FUNCTIONS.items() if isinstance(function, FunctionType)},
@@ -99,6 +98,8 @@ FILES_WITH_CODES = frozenset(code.co_filename for code in CODES)
 
 def impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
     """What calling `callee` does beside giving a result, as in "calls print(), which prints"; None if nothing."""
+    if "numpy.random" in sys.modules:
+        _take_in_numpy()
     owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
     if owner is not None and not isinstance(owner, type):
         name = callee.__name__
@@ -110,6 +111,15 @@ def impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
     return None if what is None else f"calls {_shown(callee)}(), which {what}"
 
 
+@cache
+def _take_in_numpy() -> None:
+    """Learn of the random numbers of NumPy, which are a tenth of its import, and loaded when they are asked for."""
+    random = np.random
+    FUNCTIONS.update({random.default_rng: DRAWS, random.seed: DRAWS})
+    CLASSES.extend((kind, DRAWS) for kind in (random.Generator, random.RandomState, random.BitGenerator))
+    NAMED.add(type(random.seed))
+
+
 def is_suspended(value: Any) -> bool:
     """True for an iterator whose position only C code knows: a generator, the iterator of a list, a zip, a file."""
     step = find(type(value), "__next__")
@@ -117,12 +127,12 @@ def is_suspended(value: Any) -> bool:
 
 
 def _entry(callee: Any, args: tuple[Any, ...]) -> str | None:
-    if not isinstance(callee, NAMED):
+    if type(callee) not in NAMED:
         return None
     what = FUNCTIONS.get(callee)
     if what is CLOCK and args and callee in (time.localtime, time.gmtime, time.ctime):
         return None  # converts the time it is given
-    if callee is np.random.default_rng and args and args[0] is not None:
+    if what is DRAWS and callee.__name__ == "default_rng" and args and args[0] is not None:
         return None  # has its seed
     return what
 

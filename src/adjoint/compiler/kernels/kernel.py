@@ -4,33 +4,57 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.graph import Value
 from adjoint.compiler.llvm.types import Reg
 
 if TYPE_CHECKING:
-    from adjoint.compiler.fuse import Group
+    from adjoint.compiler.group import Group
+    from adjoint.compiler.kernels.code import Code
 
 NAME = "KERNEL"
+Known = dict[Any, tuple[str, "Code | str"]]  # names and modules for one target, by all that they are made from
 
 
 class Kernel:
     """A function `k(arguments, tile, thread)` to be called once for each tile, in any order and from any thread.
 
     Its table holds the addresses of the values in `arguments`, then, if the kernel needs `scratch` bytes, the address
-    of the scratch memory, of which each thread has a piece of that size (a multiple of 64) at `thread * scratch`.
+    of the scratch memory, of which each thread has a piece of that size (a multiple of 64) at `thread * scratch`, then
+    `numbers`, in which kernels of equal code differ. One that draws from a `generator` has the address of its state
+    before all others, and runs while its lock is held.
     """
 
-    __slots__ = ("arguments", "group", "name", "scratch", "text", "tiles")
+    __slots__ = ("arguments", "code", "generator", "group", "name", "numbers", "scratch", "tiles")
 
     def __init__(
-        self, name: str, text: str, arguments: list[Value], group: Group, tiles: int = 1, scratch: int = 0
+        self,
+        name: str,
+        code: Code | str,
+        arguments: list[Value],
+        group: Group,
+        tiles: int = 1,
+        scratch: int = 0,
+        generator: Any = None,
+        numbers: Sequence[int] = (),
     ) -> None:
-        self.name, self.text = name, text
+        self.name, self.code = name, code
         self.arguments = arguments
         self.group = group
         self.tiles, self.scratch = tiles, scratch
+        self.generator = generator
+        self.numbers = numbers
+
+    @property
+    def text(self) -> str:
+        """The function's module as LLVM assembly."""
+        return str(self.code)
+
+    @property
+    def first(self) -> int:
+        """The row of the table that the first argument has."""
+        return 0 if self.generator is None else 1
 
     def __repr__(self) -> str:
         return f"<{self.name}: {' '.join(v.op.name for v in self.group.equations)}>"

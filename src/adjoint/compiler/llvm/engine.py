@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes.util
+import ctypes
 import struct
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import llvmlite.binding as llvm
 
@@ -23,6 +24,11 @@ class Engine:
         if not address:
             raise KeyError(f"no kernel named {symbol} was loaded")
         return address
+
+    def keep(self) -> None:
+        """Have the code stay until the process ends, whatever Python's shutdown takes apart."""
+        for held in (self, _open[id(self)]):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
     def __del__(self) -> None:
         engine = _open.pop(id(self), None)
@@ -53,11 +59,21 @@ def load(objects: Iterable[bytes]) -> Engine:
 def _find(symbol: str) -> bool:
     if llvm.address_of_symbol(symbol):
         return True
-    # An interpreter linked without the mathematics library has it somewhere still.
-    library = ctypes.util.find_library("m")
-    if library:
-        llvm.load_library_permanently(library)
+    _load_mathematics()
     return bool(llvm.address_of_symbol(symbol))
+
+
+@cache
+def _load_mathematics() -> None:
+    """Load C's mathematics: an interpreter that is linked without it has it somewhere still."""
+    try:
+        llvm.load_library_permanently("libm.so.6")  # glibc's: to ask for the name takes another process
+    except RuntimeError:
+        import ctypes.util
+
+        library = ctypes.util.find_library("m")
+        if library:
+            llvm.load_library_permanently(library)
 
 
 def _undefined(objects: Iterable[bytes]) -> set[str]:

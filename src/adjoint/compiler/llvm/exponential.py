@@ -29,15 +29,16 @@ LN2_HIGH_32, LN2_LOW_32 = 0.693145751953125, 1.4286068203094172e-06
 
 # Adding 1.5 * 2^(digits - 1) rounds to an integer and leaves it in the low bits of the sum.
 ROUNDER, ROUNDER_BITS = 6755399441055744.0, 0x4338000000000000
-ROUNDER_32, ROUNDER_BITS_32 = 12582912.0, 0x4B400000
+# In float32 with two exponent biases, which thus are in the bits already when they become two powers of 2.
+BIAS_32 = 127
+ROUNDER_32 = 12582912.0 + 2 * BIAS_32
 
 
 @elementary
 def exp(b: Builder, x: Reg) -> Reg:
     """e^x; float32 and float64 within 1.1 ulp, denormal results included."""
     if x.type.bits == 32:
-        k, p = reduced_32(b, b.minimum(b.maximum(x, -104.0), 89.0))
-        return scaled_32(b, b.add(p, 1.0), k)
+        return _scaled_32(b, *_exp_32(b, b.minimum(b.maximum(x, -104.0), 89.0)))
     return exp_wide(b, x, DOUBLE)
 
 
@@ -60,7 +61,8 @@ def expm1(b: Builder, x: Reg) -> Reg:
 @elementary
 def sigmoid(b: Builder, x: Reg) -> Reg:
     """1 / (1 + e^-x), as e^x / (1 + e^x) below 0, so that small results keep their digits."""
-    e = exp(b, b.neg(b.abs(x)))
+    below = b.neg(b.abs(x))
+    e = exp(b, below) if x.type.bits == 64 else _scaled_32(b, *_exp_32(b, b.maximum(below, -104.0)))
     return b.div(b.select(b.lt(x, 0.0), e, 1.0), b.add(e, 1.0))
 
 
@@ -71,11 +73,10 @@ def silu(b: Builder, x: Reg) -> Reg:
         return b.mul(x, sigmoid(b, x))
     # Below 0 it is x (1 + p) / (1 + e^x) times 2^k, the last, so that a denormal e^x costs it no digits.
     negative = b.lt(x, 0.0)
-    k, p = reduced_32(b, b.maximum(b.neg(b.abs(x)), -120.0))
-    growth = b.add(p, 1.0)
+    growth, powers = _exp_32(b, b.maximum(b.neg(b.abs(x)), -120.0))
     numerator = b.mul(b.maximum(x, -120.0), b.select(negative, growth, 1.0))
-    y = b.div(numerator, b.add(scaled_32(b, growth, k), 1.0))
-    y = b.select(negative, scaled_32(b, y, k), y)
+    y = b.div(numerator, b.add(_scaled_32(b, growth, powers), 1.0))
+    y = b.select(negative, _scaled_32(b, y, powers), y)
     return b.select(b.eq(x, -math.inf), math.nan, y)
 
 
@@ -102,18 +103,31 @@ def _exp2(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     return _scaled(b, b.add(_expm1_polynomial(b, r, terms), 1.0), k)
 
 
-def reduced_32(b: Builder, x: Reg) -> tuple[Reg, Reg]:
-    """The integer k and p = e^r - 1 of a float32 x between -104 and 89."""
+def expm1_32(b: Builder, x: Reg) -> Reg:
+    """e^x - 1 of a float32 x between -87 and 88, within 2 ulp."""
+    shifted, r = _reduced_32(b, x)
+    p = b.fma(b.mul(r, r), b.horner(r, SINGLE), r)
+    power = b.bitcast(b.shl(b.sub(shifted, BIAS_32), 23), F32)
+    return b.fma(power, p, b.sub(power, 1.0))
+
+
+def _exp_32(b: Builder, x: Reg) -> tuple[Reg, tuple[Reg, Reg]]:
+    """e^r, and 2^k as two factors because it alone may be no float32, of an x between -120 and 89."""
+    shifted, r = _reduced_32(b, x)
+    half = b.shr(shifted, 1)
+    powers = (b.bitcast(b.shl(half, 23), F32), b.bitcast(b.shl(b.sub(shifted, half), 23), F32))
+    return b.horner(r, (1.0, 1.0, *SINGLE)), powers
+
+
+def _scaled_32(b: Builder, y: Reg, powers: tuple[Reg, Reg]) -> Reg:
+    return b.mul(b.mul(y, powers[0]), powers[1])
+
+
+def _reduced_32(b: Builder, x: Reg) -> tuple[Reg, Reg]:
+    """Bits that end in k and two biases, and r."""
     shifted = b.fma(x, 1.0 / math.log(2.0), ROUNDER_32)
     n = b.sub(shifted, ROUNDER_32)
-    r = b.fma(n, -LN2_LOW_32, b.fma(n, -LN2_HIGH_32, x))
-    return b.sub(b.bitcast(shifted, I32), ROUNDER_BITS_32), _expm1_polynomial(b, r, SINGLE)
-
-
-def scaled_32(b: Builder, y: Reg, k: Reg) -> Reg:
-    """y 2^k, in two steps because 2^k alone may be no float32."""
-    half = b.shr(k, 1)
-    return b.mul(b.mul(y, power_of_two_32(b, half)), power_of_two_32(b, b.sub(k, half)))
+    return b.bitcast(shifted, I32), b.fma(n, -LN2_LOW_32, b.fma(n, -LN2_HIGH_32, x))
 
 
 def _reduced(b: Builder, x: Reg, terms: Sequence[float]) -> tuple[Reg, Reg]:
@@ -135,8 +149,3 @@ def _scaled(b: Builder, y: Reg, k: Reg) -> Reg:
 def _power_of_two(b: Builder, k: Reg) -> Reg:
     """2^k for k from -1022 to 1023."""
     return b.bitcast(b.shl(b.add(k, 1023), 52), F64)
-
-
-def power_of_two_32(b: Builder, k: Reg) -> Reg:
-    """2^k for k from -126 to 127, in float32."""
-    return b.bitcast(b.shl(b.add(k, 127), 23), F32)

@@ -12,6 +12,7 @@ from adjoint.compiler.llvm.types import Reg
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
+
 @elementary
 def tanh(b: Builder, x: Reg) -> Reg:
     """(e^x - e^-x) / (e^x + e^-x)."""
@@ -20,9 +21,7 @@ def tanh(b: Builder, x: Reg) -> Reg:
     if x.type.bits == 64:
         e = exponential.expm1_wide(b, b.mul(b.minimum(a, 22.0), 2.0), exponential.DOUBLE)
     else:
-        k, p = exponential.reduced_32(b, b.mul(b.minimum(a, 9.1), 2.0))
-        power = exponential.power_of_two_32(b, k)
-        e = b.fma(power, p, b.sub(power, 1.0))
+        e = exponential.expm1_32(b, b.mul(b.minimum(a, 9.1), 2.0))
     return b.copysign(b.div(e, b.add(e, 2.0)), x)
 
 

@@ -26,9 +26,7 @@ class Lanes(Arithmetic):
         scalar = value if isinstance(value, Reg) else self.constant(value, x.type.scalar)
         if x.type.lanes == 1:
             return scalar
-        return self.emit(
-            f"insertelement {x.type.text} {x.name}, {scalar.type.text} {scalar.name}, i64 {lane}", x.type
-        )
+        return self.emit(f"insertelement {x.type.text} {x.name}, {scalar.type.text} {scalar.name}, i64 {lane}", x.type)
 
     def lane_mask(self, count: Reg | int, lanes: int) -> Reg:
         """True in the first `count` lanes; counts below 0 or above `lanes` (i64) mean none or all."""
@@ -50,11 +48,11 @@ class Lanes(Arithmetic):
 
     def hmax(self, x: Reg) -> Reg:
         """The largest lane; NaN if any is."""
-        return self._reduce(self.maximum, x)
+        return self._extreme(self.gt, self.maximum, x)
 
     def hmin(self, x: Reg) -> Reg:
         """The smallest lane; NaN if any is."""
-        return self._reduce(self.minimum, x)
+        return self._extreme(self.lt, self.minimum, x)
 
     def hand(self, x: Reg) -> Reg:
         """Whether every lane is true; the bits set in all for integers."""
@@ -68,6 +66,15 @@ class Lanes(Arithmetic):
         # One comparison of all the bits is quicker than a tree of them.
         type = Type("i", x.type.lanes)
         return self.emit(f"bitcast {x.type.text} {x.name} to {type.text}", type)
+
+    def _extreme(
+        self, wins: Callable[[Operand, Operand], Reg], combine: Callable[[Operand, Operand], Reg], x: Reg
+    ) -> Reg:
+        if not x.type.is_float or x.type.lanes == 1:
+            return self._reduce(combine, x)
+        # NaN is looked for in all lanes at once, which leaves one instruction for a step of the tree.
+        chosen = self._reduce(lambda x, y: self.select(wins(x, y), x, y), x)
+        return self.select(self.hor(self.isnan(x)), float("nan"), chosen)
 
     def _reduce(self, combine: Callable[[Operand, Operand], Reg], x: Reg) -> Reg:
         # Written out because the reduction intrinsics of maxima become 62 scalar instructions.

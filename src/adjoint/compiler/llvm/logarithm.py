@@ -110,6 +110,10 @@ def log_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
 def log1p_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     """log(1 + x) in float64: the logarithm of u = 1 + x rounded, and the first term of what the rounding lost."""
     u = b.add(x, 1.0)
+    if terms is SINGLE:
+        # The loss counts only next to the logarithm of a u near 1, and there it is its own logarithm.
+        lost = b.select(b.lt(b.abs(x), 1.0), b.sub(x, b.sub(u, 1.0)), 0.0)
+        return b.copysign(b.add(log_wide(b, u, terms), lost), x)
     lost = b.select(b.gt(x, 1.0), b.sub(1.0, b.sub(u, x)), b.sub(x, b.sub(u, 1.0)))
     inside = b.logical_and(b.gt(x, -1.0), b.lt(x, math.inf))
     y = b.add(log_wide(b, u, terms), b.select(inside, b.div(lost, u), 0.0))

@@ -16,6 +16,10 @@ class Memory(Lanes):
         """The pointer in row `index` of the kernel's table of arguments."""
         return self.load(self.gep(args, index, PTR), PTR)
 
+    def number(self, args: Reg, index: int) -> Reg:
+        """The number (i64) in row `index` of the kernel's table of arguments."""
+        return self.load(self.gep(args, index, I64), I64)
+
     def gep(self, pointer: Reg, index: Operand, type: Type) -> Reg:
         """The address of element `index` of an array of `type`'s scalar."""
         index = index if isinstance(index, Reg) else self.constant(index, I64)
@@ -57,6 +61,14 @@ class Memory(Lanes):
             self.external_command(
                 f"llvm.masked.store.{stored.type.suffix}.p0", [stored, pointer, _alignment(stored.type), mask]
             )
+
+    def opaque(self, index: Reg) -> Reg:
+        """The same number, of which LLVM does not know how it was made.
+
+        Where one counter leads to many addresses, it looks for the best of all ways to step them, which takes longer
+        than all else together.
+        """
+        return index if index.is_constant else self.intrinsic("expect", index, self.constant(0, index.type))
 
     def gather(self, pointer: Reg, offsets: Reg, type: Type, mask: Reg | int | None = None) -> Reg:
         """One element for each lane, `offsets` (i32 or i64) counted in elements from the pointer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -29,7 +29,7 @@ class Target:
         llvm.initialize_all_asmprinters()
         return cls(triple, cpu, features)
 
-    @property
+    @cached_property
     def vector_bits(self) -> int:
         """The width of the widest vector register: 512, 256 or 128."""
         if not self.triple.startswith(("x86_64", "i386", "i686")):

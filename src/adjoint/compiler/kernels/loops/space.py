@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adjoint.compiler.fuse import Fusion, Group, align
+from adjoint.compiler.align import over, own_shape
 from adjoint.compiler.graph import Value
+from adjoint.compiler.kernels.element import Access, told
 from adjoint.compiler.layout import is_made
-from adjoint.compiler.view import View, row_major
+from adjoint.compiler.view import View
+
+if TYPE_CHECKING:
+    from adjoint.compiler.fuse import Fusion
+    from adjoint.compiler.group import Group
 
 Shape = tuple[int, ...]
 
 
-class Access(NamedTuple):
-    """A value read or written in the nest: its array, the element at the origin, the step along each loop."""
+class Read(NamedTuple):
+    """An operand that is loaded: once for each element, or, `kept`, once for each fold."""
 
-    base: Value
-    offset: int
-    strides: Shape
+    operand: Value
+    kept: bool
 
 
 class Loop(NamedTuple):
@@ -27,6 +31,13 @@ class Loop(NamedTuple):
     size: int
     reduced: bool
     vector: bool
+
+
+def space_of(group: Group, fusion: Fusion) -> Space:
+    """The space of a group, found once."""
+    space: Space = fusion.spaces.get(group) or Space(group, fusion)
+    fusion.spaces[group] = space
+    return space
 
 
 class Space:
@@ -39,28 +50,33 @@ class Space:
     def __init__(self, group: Group, fusion: Fusion) -> None:
         assert group.shape is not None
         self.group, self.fusion = group, fusion
+        self._sources: dict[Value, list[Read | Value]] = {}
         self.shape = group.shape
         self.axes = group.axes or ()
-        self.reads: dict[Value, Access] = {}  # by the operand as the equation names it
+        self.reads: dict[Read, Access] = {}
         self.writes: dict[Value, Access] = {}
         for value in group.equations:
+            kept = value in group.kept
+            sources: list[Read | Value] = []
             for operand in value.operands:
                 view = fusion.views[operand]
-                if fusion.maker.get(view.base) is not group:
-                    aligned = align(view, self.shape)
-                    assert aligned is not None
-                    self.reads[operand] = Access(aligned.base, aligned.offset, aligned.strides)
+                if fusion.maker.get(view.base) is group:
+                    sources.append(view.base)
+                    continue
+                read = Read(operand, kept)
+                self.reads[read] = self._access(view, own_shape(value), kept)
+                sources.append(read)
+            self._sources[value] = sources
         for value in group.stored:
-            self.writes[value] = Access(value, 0, self._result_strides(value))
+            folded = value in group.kept or value.op.combine
+            self.writes[value] = self._access(View.whole(value), value.shape, bool(folded))
         self._collapse()
 
-    def _result_strides(self, value: Value) -> Shape:
-        if not value.op.combine:
-            view = align(View.whole(value), self.shape)
-            assert view is not None
-            return view.strides
-        kept = tuple(1 if i in self.axes else n for i, n in enumerate(self.shape))
-        return tuple(0 if i in self.axes else s for i, s in enumerate(row_major(kept)))
+    def _access(self, view: View, shape: Shape, kept: bool) -> Access:
+        seen = over(view, shape, self.group.kept_shape if kept else self.shape)
+        assert seen is not None, f"{view} cannot be read over {self.shape}"
+        strides = tuple(0 if kept and i in self.axes else s for i, s in enumerate(seen.strides))
+        return Access(seen.base, seen.offset, strides)
 
     def _collapse(self) -> None:
         accesses = [*self.reads.values(), *self.writes.values()]
@@ -95,36 +111,47 @@ class Space:
         """The position of the outermost reducing loop; the number of loops if none reduces."""
         return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))
 
-    @property
+    @cached_property
     def bases(self) -> list[Value]:
         """The values in memory that are read or written."""
         accesses = (*self.reads.values(), *self.writes.values())
         return list(dict.fromkeys(a.base for a in accesses if not is_made(a.base)))
 
-    def register(self, operand: Value) -> Value:
-        """The name under which the operand's register is kept: itself if loaded, else the equation that made it."""
-        return operand if operand in self.reads else self.fusion.views[operand].base
+    @cached_property
+    def shifted(self) -> list[Access]:
+        """What does not begin where its array does: that is not in the text, but one of the kernel's `numbers`."""
+        accesses = dict.fromkeys((*self.reads.values(), *self.writes.values()))
+        return [a for a in accesses if a.offset and not is_made(a.base)]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Where the `shifted` begin."""
+        return [access.offset for access in self.shifted]
+
+    def sources(self, value: Value) -> list[Read | Value]:
+        """For each operand of an equation what its register is kept under: the read, or the equation that made it."""
+        return self._sources[value]
 
     def structure(self) -> Any:
         """All that a kernel's text is made from, with numbers for values: groups of one structure have one text."""
         places = {base: i for i, base in enumerate(self.bases)}
-        registers = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
+        registers: dict[Any, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
+
+        shifted = {access: i for i, access in enumerate(self.shifted)}
 
         def place(access: Access) -> Any:
             base = access.base
-            return base.dtype, access.offset, access.strides, places[base] if base in places else _told(base)
+            if base not in places:
+                return base.dtype, access.offset, access.strides, told(base)
+            return base.dtype, shifted.get(access), access.strides, places[base]
 
-        def source(x: Any) -> Any:
-            return registers[self.register(x)] if isinstance(x, Value) else (type(x), repr(x))
+        def inputs(value: Value) -> Any:
+            sources = iter(self.sources(value))
+            return tuple(registers[next(sources)] if isinstance(x, Value) else told(x) for x in value.inputs)
 
         return (
             tuple(self.loops),
-            tuple(map(place, self.reads.values())),
-            tuple((v.op, v.dtype, *map(source, v.inputs)) for v in self.group.equations),
+            tuple((read.kept, place(access)) for read, access in self.reads.items()),
+            tuple((v.op, v.dtype, v in self.group.kept, inputs(v)) for v in self.group.equations),
             tuple((registers[v], place(access)) for v, access in self.writes.items()),
         )
-
-
-def _told(made: Value) -> Any:
-    """What tells a value made from the index from others."""
-    return made.op, made.shape, tuple((key, type(x), repr(x)) for key, x in sorted(made.params.items()))

@@ -1,0 +1,1 @@
+"""Scaled dot products of queries and keys, and what they weigh."""

@@ -1,0 +1,1 @@
+"""Loop nests: elementwise equations and folds."""

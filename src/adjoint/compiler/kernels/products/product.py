@@ -1,0 +1,308 @@
+"""Batched matrix products, each written for its shape: panels of columns, packed where that pays, blocks of registers.
+
+A tile owns a range of the batch, of panels of rows and of panels of columns. An element's sum runs over the depth in
+an order that its place in a tile does not change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, nullcontext
+
+from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.products import packing
+from adjoint.compiler.kernels.products.microkernel import Source, Stretch, sum_columns, sum_depth
+from adjoint.compiler.kernels.products.packing import Index, difference, least, moved
+from adjoint.compiler.kernels.products.product_blocks import Matrix, even
+from adjoint.compiler.kernels.products.product_plan import Product, Scratch, largest_tile, plan_product, rounded, unit
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg
+
+__all__ = ["Matrix", "Product", "plan_product", "write_product"]
+
+Range = tuple[Index, Index]
+
+MOST_PARTS = 6  # registers of a row that are finished one after another, and not in a loop
+
+
+def write_product(
+    b: Builder, product: Product, left: Reg, right: Reg, scratch: Reg | None, tile: Reg, finish: Finish
+) -> None:
+    """Write one tile of a product; its finished elements are handed to `finish` in blocks."""
+    if not product.tiles:
+        return
+    assert scratch is not None
+    sides = (right, left) if product.swapped else (left, right)
+    _Writer(b, product, scratch, finish).tile(*sides, tile)
+
+
+class _Writer:
+    def __init__(self, b: Builder, product: Product, scratch: Reg, finish: Finish) -> None:
+        self.b, self.product, self.finish = b, product, finish
+        self.plane, self.blocking = product.plane, product.blocking
+        self.vector = product.type.of(product.lanes)
+        layout = Scratch.of(product)
+        at = (moved(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:3])
+        self.packed_left, self.packed_right, self.sums = at
+        self.panels, self.rows, self.longer = even(self.plane.m, self.blocking.rows)
+        self.full, self.tail = divmod(self.plane.n, self.blocking.width)
+        self.panels_across = self.full + (self.tail > 0)
+        self.stride = rounded(self.blocking.width, product.lanes)
+
+    def tile(self, left: Reg, right: Reg, tile: Reg) -> None:
+        """One tile: its part of the batch, matrix by matrix."""
+        b, plane = self.b, self.plane
+        batches, row_parts, column_parts = self.product.grid
+        rest, column = self._digit(tile, column_parts)
+        rest, row = self._digit(rest, row_parts)
+        rows = self._part(self.panels, row, row_parts)
+        columns = self._part(self.panels_across, column, column_parts)
+        count = math.prod(plane.batch)
+        if count == 1:
+            self._matrix(left, right, rows, columns, [b.constant(0, I64)] * len(plane.batch))
+            return
+        with b.loop(*self._part(count, rest, batches)) as turn:
+            index = self._digits(turn.index, plane.batch)
+            for i, at in enumerate(index):
+                if plane.batch[i] > 1:
+                    left = moved(b, left, at, plane.left.batch[i], self.vector)
+                    right = moved(b, right, at, plane.right.batch[i], self.vector)
+            self._matrix(left, right, rows, columns, index)
+
+    def _matrix(self, left: Reg, right: Reg, rows: Range, columns: Range, index: Sequence[Reg]) -> None:
+        """A tile's part of one matrix: the stretches of the depth, in each of them the panels of columns."""
+        b, product, plane = self.b, self.product, self.plane
+        k, depth, unit = product.k, product.depth, self._unit
+        with ExitStack() as stack:
+            first = last = None
+            length: Index = k
+            whole: Index = k - k % unit
+            if product.split:
+                stretches = -(-k // depth)
+                turn = stack.enter_context(b.loop(0, stretches))
+                first, last = b.eq(turn.index, 0), b.eq(turn.index, stretches - 1)
+                start = b.mul(turn.index, depth)
+                length = b.minimum(b.sub(k, start), depth)
+                whole = b.minimum(b.sub(k - k % unit, start), depth)
+                left = moved(b, left, start, plane.left.column, self.vector)
+                right = moved(b, right, start, plane.right.row, self.vector)
+            stretch = Stretch(unit, whole, k % unit, last)
+            if self.blocking.pack_left:
+                self._pack_left(left, rows, length)
+            panel = stack.enter_context(b.loop(*columns))
+            column = b.mul(panel.index, self.blocking.width)
+            source = moved(b, right, column, plane.right.column, self.vector)
+            if self.blocking.pack_right:
+                self._pack_right(source, b.sub(plane.n, column) if self.tail else None, length)
+            place = self.sums
+            if product.split:
+                across = b.mul(difference(b, panel.index, columns[0]), largest_tile(product)[0])
+                place = moved(b, place, across, self.stride, self.vector)
+            for width in self._one_of(panel.index, self.full, self.blocking.width, self.panels_across, self.tail):
+                self._panel(left, source, place, rows, width, stretch, first, (*index, column))
+
+    def _panel(
+        self, left: Reg, right: Reg, place: Reg, rows: Range, width: int, stretch: Stretch, first: Reg | None,
+        origin: Sequence[Reg],
+    ) -> None:  # fmt: skip
+        """A panel of columns: its blocks from the top to the bottom of the tile, each summed and then finished."""
+        b, longer = self.b, self.longer
+        top = self._row(rows[0])
+        with b.loop(*rows) as turn:
+            row = self._row(turn.index)
+            down, panel = difference(b, row, top), difference(b, turn.index, rows[0])
+            if self.product.split:
+                place = moved(b, place, down, self.stride, self.vector)
+            for count in self._one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
+                sums = self._block(left, right, row, down, panel, count, width, stretch)
+                if self.product.direct:
+                    self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
+                else:
+                    self._keep(sums, place, first)
+            if not self.product.direct:
+                height = b.add(b.cast(b.lt(turn.index, longer), I64), self.rows) if longer else self.rows
+                with b.when(stretch.last) if stretch.last is not None else nullcontext():
+                    self._finish(place, row, height, width, origin)
+
+    def _block(
+        self, left: Reg, right: Reg, row: Reg, down: Index, panel: Index, count: int, width: int, stretch: Stretch
+    ) -> list[list[Reg]]:
+        """The registers of one block."""
+        b, plane, blocking = self.b, self.plane, self.blocking
+        packed = blocking.pack_right
+        if blocking.along_depth:
+            x = Source(moved(b, left, row, plane.left.row, self.vector), plane.left.row, 1)
+            if blocking.pack_left:
+                length = self._line_length
+                x = Source(moved(b, self.packed_left, down, length, self.vector), length, 1)
+            y = Source(self.packed_right, self._line_length, 1) if packed else Source(right, plane.right.column, 1)
+            return sum_depth(b, x, y, self.vector, count, width, blocking.sets, stretch)
+        x = Source(moved(b, left, row, plane.left.row, self.vector), plane.left.row, plane.left.column)
+        if blocking.pack_left:
+            x = Source(self._packed_rows(down, panel), 1, count)
+        y = Source(self.packed_right, 1, blocking.width) if packed else Source(right, 1, plane.right.row)
+        return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed)
+
+    def _keep(self, sums: Sequence[Sequence[Reg]], place: Reg, first: Reg | None) -> None:
+        """A block's sums written to scratch memory, on top of those of the stretches before."""
+        b, lanes = self.b, self.product.lanes
+        at = [
+            [moved(b, place, r * self.stride + v * lanes, 1, self.vector) for v in range(len(s))]
+            for r, s in enumerate(sums)
+        ]
+        flat = [(value, to) for row, line in zip(sums, at, strict=True) for value, to in zip(row, line, strict=True)]
+        if first is not None:
+            with b.when(b.logical_not(first), [value for value, _ in flat]) as later:
+                later.yields(*(b.add(b.load(to, self.vector), value) for value, to in flat))
+            flat = [(value, to) for value, (_, to) in zip(later.results, flat, strict=True)]
+        for value, to in flat:
+            b.store(value, to)
+
+    def _finish(self, place: Reg, row: Reg, count: Index, width: int, origin: Sequence[Reg]) -> None:
+        """A block of the plane in scratch memory, handed over row by row of the result."""
+        b, lanes, type = self.b, self.product.lanes, self.product.type
+        index, column = origin[:-1], origin[-1]
+        if self.product.swapped:
+            assert isinstance(count, int)
+            with b.loop(0, width) as turn:
+                at = moved(b, place, turn.index, 1, type)
+                wide = 1 << (count - 1).bit_length()
+                value = b.load(at, type)
+                if count > 1:
+                    value = b.gather(at, b.mul(b.iota(wide), self.stride), type, count)
+                self._part_over((*index, b.add(column, turn.index), row), [(0, 0, value, _mask(count, value))])
+            return
+        with b.loop(0, count) as turn:
+            line = moved(b, place, turn.index, self.stride, type)
+            here = (*index, b.add(row, turn.index), column)
+            vector = type.of(min(lanes, 1 << (width - 1).bit_length()))
+            whole = width // lanes
+            looped = whole * lanes if whole > MOST_PARTS else 0
+            if looped:
+                with b.loop(0, looped, lanes) as along:
+                    value = b.load(moved(b, line, along.index, 1, type), vector)
+                    self._part_over((*here[:-1], b.add(column, along.index)), [(0, 0, value, None)])
+            starts = range(looped, width, lanes)
+            values = [b.load(moved(b, line, s, 1, type), vector) for s in starts]
+            self._part_over(here, [(0, s, v, _mask(width - s, v)) for s, v in zip(starts, values, strict=True)])
+
+    def _hand_over(self, sums: Sequence[Sequence[Reg]], width: int, origin: Sequence[Reg]) -> None:
+        """A block finished from its registers."""
+        lanes = self.product.lanes
+        starts = range(0, width, lanes)
+        self._part_over(origin, [
+            (r, s, value, _mask(width - s, value))
+            for r, line in enumerate(sums)
+            for s, value in zip(starts, line, strict=True)
+        ])  # fmt: skip
+
+    def _part_over(self, origin: Sequence[Reg], parts: Sequence[tuple[int, int, Reg, int | None]]) -> None:
+        """Hand over parts at (row, column) after an origin in the plane: as the result counts them."""
+        if not parts:
+            return
+        merged, batch = self.product.merged, self.product.batch
+        ahead = (0,) * len(batch)
+        index, row, column = origin[:-2], origin[-2], origin[-1]
+        if not merged:
+            self.finish([*index, row, column], [Part((*ahead, r, c), value, mask) for r, c, value, mask in parts])
+            return
+        for below in sorted({r for r, *_ in parts}):
+            digits = self._digits(self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
+            mine = [Part((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
+            self.finish([*index, *digits, column], mine)
+
+    def _pack_left(self, left: Reg, rows: Range, length: Index) -> None:
+        b, plane = self.b, self.plane
+        top = self._row(rows[0])
+        if self.blocking.along_depth:
+            count = difference(b, self._row(rows[1]), top)
+            source = moved(b, left, top, plane.left.row, self.vector)
+            packing.pack_lines(
+                b, source, plane.left.row, plane.left.column, self.packed_left, self._line_length, self.vector,
+                count, length,
+            )  # fmt: skip
+            return
+        # A few steps for all panels at a time: neighbouring panels read the same cache lines.
+        with b.loop(0, length, 8) as steps, b.loop(*rows) as turn:
+            row = self._row(turn.index)
+            source = moved(b, moved(b, left, row, 1, self.vector), steps.index, plane.left.column, self.vector)
+            place = self._packed_rows(difference(b, row, top), difference(b, turn.index, rows[0]))
+            count = b.minimum(difference(b, length, steps.index), 8)
+            for height in self._one_of(turn.index, self.longer, self.rows + 1, self.panels, self.rows):
+                to = moved(b, place, steps.index, height, self.vector)
+                packing.pack_rows(b, source, plane.left.column, to, self.vector, height, count)
+
+    def _packed_rows(self, down: Index, panel: Index) -> Reg:
+        """Where a panel of packed rows begins, that many rows and panels below the tile's first: a register apart, as
+        the last row is written by a whole one.
+        """
+        depth = min(self.product.depth, self.product.k)
+        place = moved(self.b, self.packed_left, down, depth, self.vector)
+        return moved(self.b, place, panel, self.product.lanes, self.vector)
+
+    def _pack_right(self, source: Reg, ragged: Reg | None, length: Index) -> None:
+        """The panel that begins at `source`, of which `ragged` columns exist if that may be fewer than its width."""
+        b, right, width, vector = self.b, self.plane.right, self.blocking.width, self.vector
+        if self.blocking.along_depth:
+            lines = width if ragged is None else least(b, ragged, width)
+            packing.pack_lines(
+                b, source, right.column, right.row, self.packed_right, self._line_length, vector, lines, length
+            )
+        elif right.row == 1 and right.column != 1:
+            most = min(self.product.k, self.product.depth)
+            packing.pack_transposed(b, source, right.column, self.packed_right, vector, width, ragged, length, most)
+        else:
+            packing.pack_columns(b, source, right.row, right.column, self.packed_right, vector, width, ragged, length)
+
+    @property
+    def _unit(self) -> int:
+        return unit(self.blocking, self.product.lanes)
+
+    @property
+    def _line_length(self) -> int:
+        return rounded(min(self.product.depth, self.product.k), self.product.lanes)
+
+    def _one_of(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
+        """Branches: with `before` for the `first` of `count` indices, with `after` for the others."""
+        if first:
+            with self.b.when(self.b.lt(index, first)) if first < count else nullcontext():
+                yield before
+        if first < count:
+            with self.b.when(self.b.ge(index, first)) if first else nullcontext():
+                yield after
+
+    def _row(self, panel: Index) -> Reg:
+        """The row at which a panel of rows begins."""
+        b = self.b
+        if isinstance(panel, int):
+            return b.constant(panel * self.rows + min(panel, self.longer), I64)
+        start = b.mul(panel, self.rows)
+        return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
+
+    def _part(self, units: int, index: Reg, parts: int) -> Range:
+        """The units of one of `parts` equal parts."""
+        if parts == 1:
+            return 0, units
+        start = self.b.mul(index, units)
+        end = self.b.add(start, units)
+        return self._digit(start, parts)[0], self._digit(end, parts)[0]
+
+    def _digits(self, x: Reg, sizes: Sequence[int]) -> list[Reg]:
+        """An index into each dimension, from that of an element in row-major order."""
+        digits = []
+        for size in reversed(sizes[1:]):
+            x, digit = self._digit(x, size)
+            digits.append(digit)
+        return [*([x] if sizes else []), *reversed(digits)]
+
+    def _digit(self, x: Reg, size: int) -> tuple[Reg, Reg]:
+        """x // size and x % size, for x >= 0."""
+        if size == 1:
+            return x, self.b.constant(0, I64)
+        quotient = self.b.emit(f"udiv i64 {x.name}, {size}", I64)
+        return quotient, self.b.sub(x, self.b.mul(quotient, size))
+
+
+def _mask(count: int, value: Reg) -> int | None:
+    return count if count < value.type.lanes else None

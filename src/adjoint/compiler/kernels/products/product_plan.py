@@ -1,0 +1,251 @@
+"""The plan of a matrix product: everything that is decided from its shape before its code is written."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.products.product_blocks import (
+    COPIED,
+    TRANSPOSED,
+    Blocking,
+    Machine,
+    Matrix,
+    blockings,
+    even,
+)
+from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.types import Type
+
+Shape = tuple[int, ...]
+
+PACE = 100e3  # float32 operations in a microsecond of a core with 512-bit registers
+STREAM = 50e3  # bytes that arrive in a microsecond
+TILE_TIME = 15.0  # microseconds that are worth a tile
+MOST_TILES = 16
+LARGEST = 1 << 20  # elements of the result in a tile
+
+
+class Plane(NamedTuple):
+    """The product as it is computed: batches of rows made one matrix, and transposed if that fills the lanes."""
+
+    batch: Shape
+    m: int
+    n: int
+    left: Matrix
+    right: Matrix
+
+
+class Product(NamedTuple):
+    """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`."""
+
+    batch: Shape
+    m: int
+    n: int
+    k: int
+    left: Matrix
+    right: Matrix
+    type: Type
+    plane: Plane
+    merged: int  # batch dimensions that are rows of the plane
+    swapped: bool  # whether the plane is transposed: its columns are rows of the result
+    lanes: int
+    blocking: Blocking
+    depth: int  # steps summed in registers; partial sums of more wait in scratch memory
+    direct: bool  # whether blocks are finished from registers: less time for a short depth, more code
+    grid: tuple[int, int, int]  # parts of the batch, of the rows and of the columns, which tiles are made of
+    tiles: int
+    scratch: int  # bytes for each thread
+    reason: str
+
+    @property
+    def split(self) -> bool:
+        """Whether sums are made in more than one stretch."""
+        return self.k > self.depth
+
+
+def plan_product(
+    batch: Shape,
+    m: int,
+    n: int,
+    k: int,
+    left: Matrix,
+    right: Matrix,
+    type: Type,
+    target: Target,
+    *,
+    direct: bool = False,
+) -> Product:
+    """How to compute a product; `direct`: what follows it is short enough to write for every register of a block."""
+    machine = Machine.of(target, type)
+    merged, flat = _merged(batch, m, n, left, right)
+    flat = _normal(flat, k)
+    other = Plane(flat.batch, flat.n, flat.m, flat.right.transposed, flat.left.transposed)
+    choices = [(b.cycles, False, b) for b in blockings(machine, flat.m, flat.n, k, flat.left, flat.right)]
+    if n <= 4 and n < machine.lanes and flat.m > n:
+        turned = blockings(machine, other.m, other.n, k, other.left, other.right)
+        late = flat.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
+        choices += [(b.cycles + late, True, b) for b in turned if b.rows == n]
+    if not choices:  # no elements
+        choices = [(0.0, False, Blocking(False, 1, machine.lanes, 1, 1, False, False, 0.0))]
+    _, swapped, blocking = min(choices, key=lambda choice: choice[0])
+    plane = other if swapped else flat
+    depth = _depth(machine, plane, blocking, k)
+    grid = _grid(machine, plane, blocking, k)
+    tiles = math.prod(grid) if math.prod(batch) * m * n else 0
+    product = Product(
+        batch, m, n, k, left, right, type, plane, merged, swapped, machine.lanes, blocking, depth,
+        direct and k <= depth and not blocking.along_depth and not swapped, grid, tiles, 0, "",
+    )  # fmt: skip
+    return product._replace(scratch=Scratch.of(product).size, reason=_reason(product))
+
+
+class Scratch(NamedTuple):
+    """Where in a thread's scratch memory things lie, in bytes."""
+
+    left: int
+    right: int
+    sums: int
+    size: int
+
+    @classmethod
+    def of(cls, product: Product) -> Scratch:
+        plane, blocking, item = product.plane, product.blocking, product.type.itemsize
+        register = product.lanes * item
+        depth = min(product.depth, product.k)
+        rows, columns = largest_tile(product)
+        at = left = 0
+        if blocking.pack_left:
+            line = rounded(depth, product.lanes) if blocking.along_depth else depth + product.lanes
+            at += rounded(rows * line * item + register, 64)
+        if blocking.pack_right and not blocking.along_depth:
+            at += rounded(
+                blocking.width * register, 64
+            )  # written by the last square of `pack_transposed`, and not read
+        right = at
+        if blocking.pack_right:
+            at += rounded(blocking.width * rounded(depth, product.lanes) * item + register, 64)
+        stride = rounded(blocking.width, product.lanes)
+        panels = -(-columns // blocking.width)
+        blocks = rows * panels if product.split else min(blocking.rows, max(plane.m, 1))
+        return cls(left, right, at, rounded(at + blocks * stride * item, 64))
+
+
+def _merged(batch: Shape, m: int, n: int, left: Matrix, right: Matrix) -> tuple[int, Plane]:
+    """How many of the last batch dimensions are rows like those of the matrix, and the product with them as rows."""
+    merged, rows, stride = 0, m, left.row
+    for size, by_left, by_right in zip(batch[::-1], left.batch[::-1], right.batch[::-1], strict=True):
+        if size != 1:
+            if by_right or (rows != 1 and by_left != rows * stride):
+                break
+            stride = by_left if rows == 1 else stride
+        rows *= size
+        merged += 1
+    kept = len(batch) - merged
+    plane = Plane(
+        batch[:kept],
+        rows,
+        n,
+        left._replace(batch=left.batch[:kept], row=stride),
+        right._replace(batch=right.batch[:kept]),
+    )
+    return merged, plane
+
+
+def _normal(plane: Plane, k: int) -> Plane:
+    """With the strides along dimensions of one element set to what is easiest."""
+    left, right = plane.left, plane.right
+    if k == 1:
+        left, right = left._replace(column=1), right._replace(row=0)
+    if plane.n == 1:
+        right = right._replace(column=1)
+    return plane._replace(left=left, right=right)
+
+
+def unit(blocking: Blocking, lanes: int) -> int:
+    """Steps in one turn of the innermost loop."""
+    return blocking.unroll * (lanes if blocking.along_depth else 1)
+
+
+def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> int:
+    """Steps to sum in registers: as many as their rounding and the second cache allow, in equal stretches.
+
+    A matrix that is read once, for a row or two, is read in whole rows: few of them for one panel after the other.
+    """
+    stretch = 1024 * (machine.lanes if blocking.along_depth else 1)
+    once = plane.m <= 2 and plane.n > blocking.width and k * plane.n * machine.itemsize >= 1 << 19
+    if once and not blocking.along_depth and not blocking.pack_right:
+        stretch = max(32, k // 2048)
+    if k <= 2 * stretch:
+        return max(k, 1)
+    stretches = -(-k // stretch)
+    return rounded(-(-k // stretches), unit(blocking, machine.lanes))
+
+
+def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, int]:
+    """In how many parts batch, rows and columns are cut."""
+    batch, m, n = math.prod(plane.batch), plane.m, plane.n
+    if not batch * m * n:
+        return 1, 1, 1
+    pace = PACE * machine.lanes / 16
+    one = max(2.0 * m * n * k / pace, (m * k + k * n + m * n) * machine.itemsize / STREAM)
+    wanted = max(min(int(one * batch / TILE_TIME), MOST_TILES), -(-batch * m * n // LARGEST))
+    if wanted <= 1 or batch >= wanted:
+        return min(wanted, batch) or 1, 1, 1
+    each = -(-wanted // batch)
+    rows, columns = even(m, blocking.rows)[0], -(-n // blocking.width)
+    best = (1, 1)
+    least_time = math.inf
+    for down in range(1, min(rows, each) + 1):
+        for across in range(1, min(columns, -(-each // down)) + 1):
+            parts = down * across
+            longest = -(-rows // down) * -(-columns // across) / (rows * columns)
+            again = 0.0  # the share of packing, which rows do for their columns again and columns for their rows
+            if blocking.pack_right:
+                again += 2 * (COPIED if plane.right.column == 1 else TRANSPOSED) * down / m
+            if blocking.pack_left:
+                again += 8 * COPIED * across / n
+            # Tiles beyond those of two threads shorten the wait for the last one, which counts for less.
+            time = longest * 0.5 + again + 0.5 / parts + 0.02 * (longest * parts - 1)
+            if time < least_time:
+                best, least_time = (down, across), time
+    return batch, *best
+
+
+def largest_tile(product: Product) -> tuple[int, int]:
+    """The most rows and columns of the plane that a tile has."""
+    plane, blocking = product.plane, product.blocking
+    if not plane.m or not plane.n:
+        return 0, 0
+    _, down, across = product.grid
+    panels, rows, longer = even(plane.m, blocking.rows)
+    columns = math.ceil(plane.n / blocking.width)
+    return math.ceil(panels / down) * (rows + (longer > 0)), math.ceil(columns / across) * blocking.width
+
+
+def _reason(product: Product) -> str:
+    """One line for `explain`."""
+    blocking = product.blocking
+    if not product.tiles:
+        return "no elements"
+    along = "k" if blocking.along_depth else "m" if product.swapped else "n"
+    words = [f"{blocking.rows}×{blocking.width} block, lanes along {along}"]
+    if product.merged:
+        words.append(f"{product.merged} batch dimensions taken as rows")
+    if product.swapped:
+        words.append("transposed as n is small")
+    sides = ("right", "left") if product.swapped else ("left", "right")
+    for side, packed in zip(sides, (blocking.pack_left, blocking.pack_right), strict=True):
+        if packed:
+            matrix = product.left if side == "left" else product.right
+            words.append(f"{side} packed as its strides are ({matrix.row}, {matrix.column})")
+    if product.split:
+        words.append(f"{-(-product.k // product.depth)} stretches of k")
+    batches, down, across = product.grid
+    words.append(f"{product.tiles} tiles: batch/{batches} m/{down} n/{across}" if product.tiles > 1 else "one tile")
+    return "; ".join(words)
+
+
+def rounded(x: int, to: int) -> int:
+    """x rounded up to a multiple."""
+    return -(-x // to) * to

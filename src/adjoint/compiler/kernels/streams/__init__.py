@@ -1,0 +1,1 @@
+"""Draws from random streams."""

@@ -1,0 +1,1 @@
+"""What runs a program's kernels: the entry into native code, and the threads that share their tiles."""
