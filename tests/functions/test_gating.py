@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from tests.functions.oracle import same, same_error
 
+import adjoint as ad
+import adjoint.nn.functional as F
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 4, 6)) * 3
 X[0, 0, :5] = [0, 0.5, -0.5, 3, -3]
@@ -50,3 +53,9 @@ def test_errors() -> None:
     same_error("t.nn.functional.celu(x, 0.0)", "alpha cannot be 0 for CELU", x=X)
     same_error("t.nn.functional.glu(x, 0)", "Halving dimension must be even, but dimension 0 is size 3", x=X)
     same_error("t.nn.functional.prelu(x, w)", "Mismatch of parameter numbers and input channel size.", x=X, w=W)
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+def test_integers_are_refused(name: str) -> None:
+    with pytest.raises(RuntimeError, match=f"{name}: not implemented for"):
+        getattr(F, name)(ad.arange(3))

@@ -121,7 +121,9 @@ def _silu(x: Any) -> Any:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x / (1 + e⁻ˣ)."""
+    """x / (1 + e⁻ˣ). Raises RuntimeError for tensors that are not floating."""
+    if input.array.dtype.kind != "f":
+        raise RuntimeError(f"silu: not implemented for {input.dtype}")
     x = selection.copy(input) if inplace else input  # the gradient needs the values that are overwritten
     return _finish(input, _silu(x), inplace, "silu_")
 
