@@ -221,8 +221,12 @@ def _boundaries(
 
 
 def _why_apart(fusion: Fusion, reader: Value, maker: Group, group: Group) -> str:
+    if reader.op.family == "check":
+        return f"{reader.op.name} looks at what a kernel has found"
     if group.call:
         return f"{reader.op.name} is computed by NumPy"
+    if reader is group.root:
+        return f"{reader.op.name} reads more of its operands than one element at a time"
     if maker.call:
         return f"its operand is made by a call ({maker.equations[0].op.name})"
     shape = reader.operands[0].shape if reader.op.combine else reader.shape
