@@ -185,6 +185,30 @@ def test_threads_share_a_compiled_function() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_gradient_that_is_returned_is_the_tensors_own(fresh: bool) -> None:
+    """What accumulates later is seen in it, and what replaces it is not."""
+
+    def made() -> Any:
+        x = ad.ones(2, requires_grad=True)
+
+        def step(factor: Any) -> Any:
+            if fresh:
+                x.grad = None
+            (x * factor).sum().backward()
+            return x.grad, x.grad * 2
+
+        return x, step
+
+    seen = []
+    for wrap in (lambda f: f, ad.compile):
+        x, step = made()
+        call = wrap(step)
+        found = [call(ad.full((2,), float(i))) for i in range(5)]
+        seen.append([[(a.tolist(), b.tolist()) for a, b in found], [a is x.grad for a, _ in found]])
+    assert seen[0] == seen[1]
+
+
 def test_a_step_that_adds_a_hook_each_time_has_one_more_each_time() -> None:
     def made() -> Any:
         x = ad.ones(2, requires_grad=True)

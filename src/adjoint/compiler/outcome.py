@@ -23,8 +23,9 @@ class Leaf(NamedTuple):
     """One leaf of what a step returns or keeps: a `kind`, and what that kind says of it.
 
     "result": the n-th tensor which the program makes; "argument": the n-th argument itself; "state": a tensor that was
-    there before, by the function that finds it; "view": the leaf of its base, and the steps from there; "number": the
-    name of a Python number; "object": anything else.
+    there before, by the function that finds it; "gradient": the new `.grad` of a tensor, or of an argument by its
+    number; "view": the leaf of its base, and the steps from there; "number": the name of a Python number; "object":
+    anything else.
     """
 
     kind: str
@@ -96,6 +97,11 @@ class Results:
         self._returned: set[int] = set()
         self._states: dict[int, Any] = {id(t): None for t in tracer.met()}
         self._states.update((id(t), symbol) for t, _, symbol in tracer.state)
+        self._gradients = {
+            id(t._grad): self._arguments.get(id(t), t)
+            for t, before, _ in tracer.gradients.values()
+            if t._grad is not None and t._grad is not before and t._grad.node is None
+        }
 
     def leaves(self, value: Any) -> tuple[list[Leaf], tree.Structure]:
         """What the leaves of a tree are, and how it is put together."""
@@ -119,6 +125,8 @@ class Results:
             if isinstance(source, State) and source.expression is not None:
                 return Leaf("state", source.locate)
             return Leaf("state", lambda: x)
+        if id(x) in self._gradients:
+            return Leaf("gradient", self._gradients[id(x)])
         source, steps = self._seen_through(x)
         if source is not None:
             return Leaf("view", (self._leaf(source), steps))

@@ -39,6 +39,7 @@ class Writer:
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
         self._depth = 0  # of what is being said, beyond that of a function's body
+        self._found: dict[Any, str] = {}  # the tensors from before the call: the names of what finds them
         self._late: list[Line] = []  # arithmetic on numbers that are known when the kernels have run
 
     def _say(self, line: str, depth: int = 1) -> None:
@@ -60,6 +61,7 @@ class Writer:
         self._say("with lock:")
         self._say("pass", 2)
         self._inputs()
+        self._states()
         self._outputs()
         self._steps()
         self._finish()
@@ -333,6 +335,15 @@ class Writer:
             return self._leaf(leaves[0])
         return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
 
+    def _states(self) -> None:
+        """The tensors from before the call that it returns or keeps, found before it puts others in their places."""
+        for leaf in self.outcome.every_leaf():
+            while leaf.kind == "view":
+                leaf = leaf.of[0]
+            if leaf.kind == "state" and leaf.of not in self._found:
+                self._found[leaf.of] = f"s{len(self._found)}"
+                self._say(f"{self._found[leaf.of]} = {self.name(leaf.of)}()", 2)
+
     def _leaf(self, leaf: Leaf) -> str:
         if leaf.kind == "result":
             return f"r{leaf.of}"
@@ -340,9 +351,11 @@ class Writer:
             return f"x{leaf.of}"
         if leaf.kind == "number":
             return str(leaf.of)
+        if leaf.kind == "gradient":
+            return f"x{leaf.of}._grad" if isinstance(leaf.of, int) else f"{self.name(leaf.of, 't')}._grad"
         if leaf.kind == "view":
             return f"{self.name(replay)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
-        return f"{self.name(leaf.of)}()" if leaf.kind == "state" else self.name(leaf.of)
+        return self._found[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
 
 
 def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
