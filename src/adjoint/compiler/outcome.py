@@ -14,7 +14,6 @@ from adjoint.compiler.guard import Guard, Watch
 from adjoint.compiler.number import Arithmetic, Number, is_number
 from adjoint.compiler.strides import laid
 from adjoint.compiler.trace import Tracer
-from adjoint.core.node import Leaf as AccumulateGrad
 from adjoint.core.storage import view_of
 from adjoint.core.tensor import Tensor
 
@@ -174,7 +173,6 @@ def finish(tracer: Tracer, outcome: Outcome) -> None:
     """Add what can be told only when nothing more is traced."""
     _writes(tracer, outcome)
     _rely_on_strides(tracer)
-    _watch_hooks(tracer)
     _name_states(tracer)
     for watch in tracer.watches:
         if watch.settled:
@@ -223,23 +221,6 @@ def _gradients(tracer: Tracer, given: list[Any], outcome: Outcome) -> None:
 
 def _has_gradient(tensor: Tensor) -> bool:
     return tensor._grad is not None
-
-
-def leaf_hooks(leaf: Any) -> tuple[int, ...]:
-    """The hooks on a leaf, which a backward pass inside the step runs."""
-    hooks = leaf.hooks
-    if hooks is None:
-        return ()
-    return tuple(
-        [id(f) for held in (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated) for f in held.values()]
-    )
-
-
-def _watch_hooks(tracer: Tracer) -> None:
-    """Where gradients came to rest in the step, the leaves' hooks ran while it was traced."""
-    for tensor in tracer.met():
-        if type(tensor.node) is AccumulateGrad and tensor.node.hooks is not None and id(tensor) not in tracer.outside:
-            tracer.watches.append(Watch(tensor.node, leaf_hooks, "hooks of a tensor"))
 
 
 def _writes(tracer: Tracer, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ from adjoint.compiler.guard import Watch
 from adjoint.compiler.number import Arithmetic, Number, plain
 from adjoint.compiler.strides import Strides, laid, viewed
 from adjoint.compiler.unwatched import unwatched
-from adjoint.core.hooks import attached_to
+from adjoint.core.hooks import watch_hooks
 from adjoint.core.mode import Scope, unrecorded
 from adjoint.core.node import Leaf, tick
 from adjoint.core.op import explained, target_dtype
@@ -206,16 +206,16 @@ class Tracer:
             _, symbol, owner = known
             current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
         self._cut_off(tensor)
-        if type(tensor.node) is Leaf and tensor.node.hooks is not None:
-            self.watch(tensor.node, attached_to, "the hooks of a tensor", False, None)
         self.state.append((tensor, array, symbol))
         self._met.append((tensor, array))
         tensor.array = current
 
     def _cut_off(self, tensor: Tensor) -> None:
-        """A history from before the step stays outside: within, the tensor is a leaf."""
+        """A history from before the step stays outside: within, the tensor is a leaf. A leaf's hooks run within."""
         node = tensor.node
-        if node is not None and type(node) is not Leaf:
+        if type(node) is Leaf and node.hooks is not None:
+            watch_hooks(node)
+        elif node is not None and type(node) is not Leaf:
             self.outside[id(tensor)] = (tensor, node)
             tensor.node = Leaf(tensor)
 
@@ -281,10 +281,8 @@ class Tracer:
     def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, settled: bool, contents: Any) -> None:
         """Retrace when `probe(subject)` changes from what it is now, or, if `settled`, at the end of the trace.
 
-        Of a tensor's hooks the first look counts: the step may add to them, and take off what it added.
+        Of several looks at one thing the first counts: the step may change it, and change it back.
         """
-        if probe is attached_to and any(w.subject is subject and w.probe is probe for w in self.watches):
-            return
         self.watches.append(Watch(subject, probe, what, user_site(), settled, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:

@@ -142,10 +142,15 @@ def attached_to(node: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated)))
 
 
+def watch_hooks(leaf: Any) -> None:
+    """Have a compiled step traced anew when the hooks of a leaf, which ran while it was traced, are others."""
+    watch(leaf, attached_to, "the hooks of a tensor")
+
+
 def hooks_of(node: Any) -> NodeHooks:
-    """The node's hooks, made on first use. A compiled step is traced anew when those of a leaf are others."""
+    """The node's hooks, made on first use."""
     if not node.parents:
-        watch(node, attached_to, "the hooks of a tensor")
+        watch_hooks(node)
     if node.hooks is None:
         node.hooks = NodeHooks()
         if not node.parents:
