@@ -10,8 +10,14 @@ import numpy as np
 
 from adjoint.compiler.cache import compile_kernel
 from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.kernel import named
+from adjoint.compiler.kernels.kernel import NAME, Finish, Part, named
+from adjoint.compiler.kernels.positions.indexing import Reading, write_reading
+from adjoint.compiler.kernels.positions.places import Shape, moved
+from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.engine import Engine, load
+from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.types import I64, Reg, Type
+from adjoint.compiler.view import row_major
 from adjoint.core.spec import Spec
 
 GUARD = 64  # bytes around an array which must stay as they are
@@ -67,3 +73,29 @@ def same_bits(ours: Any, theirs: Any) -> None:
     """Assert one shape, one type, and the same bytes."""
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
     assert ours.tobytes() == theirs.tobytes()
+
+
+def storing(b: Builder, pointer: Reg, shape: Shape, kind: Type) -> Finish:
+    """What only stores, at a row-major array."""
+    strides = row_major(shape)
+
+    def finish(origin: Sequence[Reg], parts: Sequence[Part]) -> None:
+        offset = b.constant(0, I64)
+        for index, stride in zip(origin, strides, strict=True):
+            offset = moved(b, offset, index, stride)
+        place = b.gep(pointer, offset, kind)
+        for part in parts:
+            by = sum(o * s for o, s in zip(part.offset, strides, strict=True))
+            b.store(part.value, b.gep(place, by, kind) if by else place, part.mask)
+
+    return finish
+
+
+def write_storing(plan: Reading, target: Target) -> str:
+    """The module of a kernel that reads and stores: its table is `arguments`, then the result."""
+    b = Builder()
+    with b.kernel(NAME) as (args, tile, _):
+        pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
+        out = b.argument(args, len(plan.arguments))
+        write_reading(plan, b, pointers, tile, storing(b, out, plan.shape, plan.kind), target)
+    return b.text()

@@ -11,10 +11,10 @@ pytest.importorskip("llvmlite")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.compiler.native import Guarded, Native, equation, same_bits
+from tests.compiler.native import Guarded, Native, equation, same_bits, write_storing
 
 from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.positions.indexing import Reading, plan_reading, write_storing
+from adjoint.compiler.kernels.positions.indexing import Reading, plan_reading
 from adjoint.compiler.kernels.positions.scatter import Writing, plan_writing, write_writing
 from adjoint.compiler.llvm.target import Target, host
 from adjoint.compiler.view import View

@@ -73,8 +73,7 @@ class _Choice:
         for reader in readers:
             if len(reader.equations) + len(chain) > MOST:
                 return None
-            known = {b for b, groups in self.readers.items() if reader in groups}
-            saved -= sum(leaf.nbytes for leaf in leaves if leaf not in known)
+            saved -= sum(leaf.nbytes for leaf in leaves if reader not in self.readers.get(leaf, {}))
         return chain if saved > 0 else None
 
     def _is_cheap(self, value: Value) -> bool:

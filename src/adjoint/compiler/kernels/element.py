@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from adjoint.compiler.evaluate import literal, operand_dtype
@@ -19,6 +20,31 @@ class Access(NamedTuple):
     base: Value
     offset: int
     strides: Shape
+
+
+class Accesses:
+    """What a kernel reads and writes: `bases`, the values in its table, and `shifted`, what does not begin where its
+    array does: that is not in the text, but one of the kernel's `numbers`.
+    """
+
+    def __init__(self, accesses: Iterable[Access]) -> None:
+        found = [a for a in dict.fromkeys(accesses) if not is_made(a.base)]
+        self.bases = list(dict.fromkeys(a.base for a in found))
+        self.shifted = [a for a in found if a.offset]
+        self.numbers = [a.offset for a in self.shifted]
+
+    def told(self) -> Callable[[Access], Any]:
+        """What the text has of each access, values told apart by their place in the table."""
+        places = {base: i for i, base in enumerate(self.bases)}
+        shifted = {access: i for i, access in enumerate(self.shifted)}
+
+        def place(access: Access) -> Any:
+            base = access.base
+            if base not in places:
+                return base.dtype, access.offset, access.strides, told(base)
+            return base.dtype, shifted.get(access), access.strides, places[base]
+
+        return place
 
 
 def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:

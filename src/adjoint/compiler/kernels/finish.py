@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adjoint.compiler.align import over
 from adjoint.compiler.graph import Value
 from adjoint.compiler.kernels import element
-from adjoint.compiler.kernels.element import Access, told
+from adjoint.compiler.kernels.element import Access, Accesses, told
 from adjoint.compiler.kernels.kernel import Part
 from adjoint.compiler.layout import is_made
 from adjoint.compiler.llvm.builder import Builder
@@ -34,7 +34,7 @@ class Epilogue:
         assert group.shape is not None
         self.root, self.shape = group.root, shape
         self.equations = [v for v in group.equations if v is not group.root]
-        self._views, self._maker, self._group = fusion.views, fusion.maker, group
+        self._views = fusion.views
         self.reads: dict[Value, Access] = {}
         for value in self.equations:
             for operand in value.operands:
@@ -42,7 +42,7 @@ class Epilogue:
                 if fusion.maker.get(view.base) is not group:
                     self.reads[operand] = self._access(view, value.shape)
         self.writes = {v: self._access(View.whole(v), v.shape) for v in group.stored}
-        self._shifted = [a for a in (*self.reads.values(), *self.writes.values()) if a.offset and not is_made(a.base)]
+        self.accesses = Accesses((*self.reads.values(), *self.writes.values()))
         self._reach = self._dimensions()
         self.structure = self._structure()
 
@@ -54,20 +54,9 @@ class Epilogue:
         except ValueError:
             return None
 
-    @property
-    def bases(self) -> list[Value]:
-        """The values in memory that are read or written."""
-        accesses = (*self.reads.values(), *self.writes.values())
-        return list(dict.fromkeys(a.base for a in accesses if not is_made(a.base)))
-
-    @property
-    def numbers(self) -> list[int]:
-        """Where accesses begin, of those that do not begin at 0."""
-        return [access.offset for access in self._shifted]
-
     def finish(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg] = ()) -> Finish:
         """The function which a kernel calls with each block of its result."""
-        return Finish(self, b, pointers, dict(zip(self._shifted, numbers, strict=True)))
+        return Finish(self, b, pointers, dict(zip(self.accesses.shifted, numbers, strict=True)))
 
     def source(self, operand: Value) -> Value:
         """What an operand's register is kept under: itself if loaded, else the equation that made it."""
@@ -95,15 +84,8 @@ class Epilogue:
         return reach
 
     def _structure(self) -> Any:
-        places = {base: i for i, base in enumerate(self.bases)}
         numbers = {v: i for i, v in enumerate((*self.reads, self.root, *self.equations))}
-        shifted = {access: i for i, access in enumerate(self._shifted)}
-
-        def place(access: Access) -> Any:
-            base = access.base
-            if base not in places:
-                return base.dtype, access.offset, access.strides, told(base)
-            return base.dtype, shifted.get(access), access.strides, places[base]
+        place = self.accesses.told()
 
         def source(x: Any) -> Any:
             return numbers[self.source(x)] if isinstance(x, Value) else told(x)

@@ -36,13 +36,13 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     assert plan is not None
     epilogue = epilogue or Epilogue(group, fusion, plan.shape)
     operands = [fusion.views[o].base for o in root.operands]
-    bases = list(dict.fromkeys((*operands, *epilogue.bases)))
-    places = tuple(bases.index(v) for v in (*operands, *epilogue.bases))
+    bases = list(dict.fromkeys((*operands, *epilogue.accesses.bases)))
+    places = tuple(bases.index(v) for v in (*operands, *epilogue.accesses.bases))
     key = repr((root.op.name, plan.plan)), places, epilogue.structure
     if key not in known:
         ops = [v.op for v in group.equations]
         known[key] = coded("spatial", key, ops, target, partial(_write, plan, operands, epilogue, bases))
-    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=epilogue.numbers)
+    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=epilogue.accesses.numbers)
 
 
 def _write(plan: Spatial, operands: list[Value], epilogue: Epilogue, bases: list[Value]) -> str:
@@ -53,6 +53,6 @@ def _write(plan: Spatial, operands: list[Value], epilogue: Epilogue, bases: list
         if plan.scratch:
             scratch = b.gep(b.argument(args, len(bases)), b.mul(thread, plan.scratch), I8)
         at = len(bases) + bool(plan.scratch)
-        numbers = [b.number(args, at + i) for i in range(len(epilogue.numbers))]
+        numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
         plan.write(b, [pointers[v] for v in operands], scratch, tile, epilogue.finish(b, pointers, numbers))
     return b.text()

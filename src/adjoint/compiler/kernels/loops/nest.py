@@ -49,7 +49,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known | None = No
         nest, ops = _Nest(space, target), [v.op for v in group.equations]
         known[structure] = *coded("nest", structure, ops, target, nest.write), nest.share.tiles
     name, code, tiles = known[structure]
-    return Kernel(name, code, space.bases, group, tiles, numbers=space.numbers)
+    return Kernel(name, code, space.accesses.bases, group, tiles, numbers=space.accesses.numbers)
 
 
 class Point(NamedTuple):
@@ -134,8 +134,8 @@ class _Nest:
         b = self.b
         with b.kernel(NAME) as (args, tile, _):
             self._tile = tile
-            pointers = {base: b.argument(args, i) for i, base in enumerate(self.space.bases)}
-            self._starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(self.space.shifted)}
+            pointers = {base: b.argument(args, i) for i, base in enumerate(self.space.accesses.bases)}
+            self._starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(self.space.accesses.shifted)}
             self._enter(Point(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
         return b.text()
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.align import over, own_shape
 from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.element import Access, told
-from adjoint.compiler.layout import is_made
+from adjoint.compiler.kernels.element import Access, Accesses, told
 from adjoint.compiler.view import View
 
 if TYPE_CHECKING:
@@ -71,6 +70,7 @@ class Space:
             folded = value in group.kept or value.op.combine
             self.writes[value] = self._access(View.whole(value), value.shape, bool(folded))
         self._collapse()
+        self.accesses = Accesses((*self.reads.values(), *self.writes.values()))
 
     def _access(self, view: View, shape: Shape, kept: bool) -> Access:
         seen = over(view, shape, self.group.kept_shape if kept else self.shape)
@@ -111,39 +111,14 @@ class Space:
         """The position of the outermost reducing loop; the number of loops if none reduces."""
         return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))
 
-    @cached_property
-    def bases(self) -> list[Value]:
-        """The values in memory that are read or written."""
-        accesses = (*self.reads.values(), *self.writes.values())
-        return list(dict.fromkeys(a.base for a in accesses if not is_made(a.base)))
-
-    @cached_property
-    def shifted(self) -> list[Access]:
-        """What does not begin where its array does: that is not in the text, but one of the kernel's `numbers`."""
-        accesses = dict.fromkeys((*self.reads.values(), *self.writes.values()))
-        return [a for a in accesses if a.offset and not is_made(a.base)]
-
-    @property
-    def numbers(self) -> list[int]:
-        """Where the `shifted` begin."""
-        return [access.offset for access in self.shifted]
-
     def sources(self, value: Value) -> list[Read | Value]:
         """For each operand of an equation what its register is kept under: the read, or the equation that made it."""
         return self._sources[value]
 
     def structure(self) -> Any:
         """All that a kernel's text is made from, with numbers for values: groups of one structure have one text."""
-        places = {base: i for i, base in enumerate(self.bases)}
         registers: dict[Any, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
-
-        shifted = {access: i for i, access in enumerate(self.shifted)}
-
-        def place(access: Access) -> Any:
-            base = access.base
-            if base not in places:
-                return base.dtype, access.offset, access.strides, told(base)
-            return base.dtype, shifted.get(access), access.strides, places[base]
+        place = self.accesses.told()
 
         def inputs(value: Value) -> Any:
             sources = iter(self.sources(value))

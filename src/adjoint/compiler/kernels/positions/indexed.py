@@ -37,13 +37,13 @@ def lower_reading(group: Group, fusion: Fusion, target: Target, known: Known) ->
     plan = plan_reading(group.root, target, fusion.views.__getitem__)
     assert plan is not None
     epilogue = Epilogue(group, fusion, group.root.shape)
-    bases = list(dict.fromkeys((*plan.arguments, *epilogue.bases)))
-    places = tuple(bases.index(v) for v in (*_values(plan), *epilogue.bases))
+    bases = list(dict.fromkeys((*plan.arguments, *epilogue.accesses.bases)))
+    places = tuple(bases.index(v) for v in (*_values(plan), *epilogue.accesses.bases))
     key = repr(plan), places, epilogue.structure
     if key not in known:
         ops = [v.op for v in group.equations]
         known[key] = coded("read", key, ops, target, partial(_write, plan, epilogue, bases, target))
-    return Kernel(*known[key], bases, group, plan.tiles, numbers=epilogue.numbers)
+    return Kernel(*known[key], bases, group, plan.tiles, numbers=epilogue.accesses.numbers)
 
 
 def lower_writing(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
@@ -61,7 +61,7 @@ def _write(plan: Reading, epilogue: Epilogue, bases: list[Value], target: Target
     b = Builder()
     with b.kernel(NAME) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
-        numbers = [b.number(args, len(bases) + i) for i in range(len(epilogue.numbers))]
+        numbers = [b.number(args, len(bases) + i) for i in range(len(epilogue.accesses.numbers))]
         write_reading(plan, b, pointers, tile, epilogue.finish(b, pointers, numbers), target)
     return b.text()
 

@@ -5,11 +5,11 @@ Where the last dimension is kept whole, rows are copied in vectors; else each la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.kernel import NAME, Finish, Part
+from adjoint.compiler.kernels.kernel import Finish, Part
 from adjoint.compiler.kernels.positions.places import (
     Index,
     Places,
@@ -25,8 +25,8 @@ from adjoint.compiler.kernels.positions.places import (
 )
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.target import Target
-from adjoint.compiler.llvm.types import I32, I64, Reg, Type, from_dtype
-from adjoint.compiler.view import View, row_major
+from adjoint.compiler.llvm.types import I32, Reg, Type, from_dtype
+from adjoint.compiler.view import View
 
 ABREAST = 4  # registers handed over at once
 MOST_LOADED = 16  # lanes of a register whose elements are loaded one by one
@@ -198,29 +198,3 @@ def _after(b: Builder, index: Index, by: int) -> Index:
     if not by:
         return index
     return b.add(index, by) if isinstance(index, Reg) else index + by
-
-
-def storing(b: Builder, pointer: Reg, shape: Shape, kind: Type) -> Finish:
-    """What only stores, at a row-major array."""
-    strides = row_major(shape)
-
-    def finish(origin: Sequence[Reg], parts: Sequence[Part]) -> None:
-        offset = b.constant(0, I64)
-        for index, stride in zip(origin, strides, strict=True):
-            offset = moved(b, offset, index, stride)
-        place = b.gep(pointer, offset, kind)
-        for part in parts:
-            by = sum(o * s for o, s in zip(part.offset, strides, strict=True))
-            b.store(part.value, b.gep(place, by, kind) if by else place, part.mask)
-
-    return finish
-
-
-def write_storing(plan: Reading, target: Target) -> str:
-    """The module of a kernel that reads and stores: its table is `arguments`, then the result."""
-    b = Builder()
-    with b.kernel(NAME) as (args, tile, _):
-        pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
-        out = b.argument(args, len(plan.arguments))
-        write_reading(plan, b, pointers, tile, storing(b, out, plan.shape, plan.kind), target)
-    return b.text()

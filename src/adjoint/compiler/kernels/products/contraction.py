@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,9 +54,9 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
         tuple(batch), m, n, left.shape[-1], _matrix(left), _matrix(right), from_dtype(root.dtype), target,
         direct=len(epilogue.equations) <= SHORT,
     )  # fmt: skip
-    bases = list(dict.fromkeys((left.base, right.base, *epilogue.bases)))
-    places = tuple(bases.index(v) for v in (right.base, *epilogue.bases))
-    numbers = [*(view.offset for view in (left, right) if view.offset), *epilogue.numbers]
+    bases = list(dict.fromkeys((left.base, right.base, *epilogue.accesses.bases)))
+    places = tuple(bases.index(v) for v in (right.base, *epilogue.accesses.bases))
+    numbers = [*(view.offset for view in (left, right) if view.offset), *epilogue.accesses.numbers]
     key = plan, left.offset > 0, right.offset > 0, places, epilogue.structure
     if key not in known:
         ops = [v.op for v in group.equations]
@@ -79,7 +80,7 @@ def _write(plan: Product, left: View, right: View, epilogue: Epilogue, bases: li
                 start = b.gep(start, b.number(args, at), from_dtype(view.base.dtype))
                 at += 1
             starts.append(start)
-        numbers = [b.number(args, at + i) for i in range(len(epilogue.numbers))]
+        numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
         write_product(b, plan, starts[0], starts[1], scratch, tile, epilogue.finish(b, pointers, numbers))
     return b.text()
 
@@ -93,17 +94,10 @@ def _as_rows(left: View, right: View) -> tuple[View, View] | None:
     batch = left.shape[:-2]
     if not batch or any(s for n, s in zip(batch, right.strides[:-2], strict=True) if n != 1):
         return None
-    rows = left.reshape((_count(left.shape[:-1]), left.shape[-1]))
+    rows = left.reshape((prod(left.shape[:-1]), left.shape[-1]))
     if rows is None:
         return None
     return rows, View(right.base, right.shape[-2:], right.strides[-2:], right.offset)
-
-
-def _count(shape: Shape) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
 
 
 def _matrix(view: View) -> Matrix:
