@@ -141,6 +141,26 @@ def test_several_backwards_and_clipping_by_hand_in_one_step() -> None:
     same_state(ours, theirs)
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_gradient_made_with_create_graph_requires_grad_after_the_step_and_says_that_its_history_is_gone(
+    fresh: bool,
+) -> None:
+    def step(w: Any) -> Any:
+        if fresh:
+            w.grad = None
+        (w**3).sum().backward(create_graph=True)
+
+    weights = [ad.tensor([1.0, 2.0], requires_grad=True) for _ in range(2)]
+    compiled = ad.compile(step)
+    for _ in range(3):
+        compiled(weights[0])
+        step(weights[1])
+        close(weights[0].grad, weights[1].grad)
+        assert weights[0].grad.requires_grad
+    with pytest.raises(RuntimeError, match=r"inside the compiled step 'step'"):
+        weights[0].grad.sum().backward()
+
+
 def test_third_derivative_inside_a_compiled_function() -> None:
     @ad.compile
     def derivatives(x: Any) -> list[Any]:

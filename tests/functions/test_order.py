@@ -87,6 +87,15 @@ def test_all_that_equal_the_median_share_its_gradient(name: str, array: list[flo
     assert np.isclose(x.grad.numpy().sum(), 1)
 
 
+@pytest.mark.parametrize("count", [3, 7, 49])
+def test_the_median_is_one_of_the_elements_to_the_last_bit_compiled_too(count: int) -> None:
+    pytest.importorskip("llvmlite")
+    for value in (0.1, 1.7, np.inf, -np.inf, np.nan):
+        x = ad.tensor(np.full(count, value, np.float32))
+        for found in (x.median(), ad.compile(lambda x: x.median())(x)):
+            assert np.array_equal(found.numpy(), np.float32(value), equal_nan=True)
+
+
 def test_what_has_no_gradient_asks_for_none() -> None:
     x = ad.tensor(V, requires_grad=True)
     for out in (ad.searchsorted(x, x), ad.bucketize(x, ad.tensor(B)), ad.isin(x, x), ad.signbit(x), x.argsort()):

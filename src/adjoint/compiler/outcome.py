@@ -48,8 +48,8 @@ class Outcome:
     """
 
     __slots__ = (
-        "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "pending", "results", "saved",
-        "state", "structure", "writes",
+        "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "lost", "pending", "results",
+        "saved", "state", "structure", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
@@ -60,6 +60,7 @@ class Outcome:
         self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
+        self.lost: list[Tensor | int] = []  # those whose new .grad had a history, of which the step leaves none
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
@@ -213,6 +214,8 @@ def _gradients(tracer: Tracer, given: list[Any], outcome: Outcome) -> None:
                 outcome.gradients.append((place, None))
         elif final is not before and type(final.array) is not np.ndarray:
             outcome.gradients.append((place, final.array))
+            if final.node is not None:
+                outcome.lost.append(place)
         if kind == "read":
             watch = Watch(tensor, _has_gradient, "whether a tensor has a .grad when the step begins")
             watch.expected = before is not None

@@ -283,6 +283,8 @@ class Writer:
         for place, v in self.outcome.gradients:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
             self._say(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
+            if any(place is x for x in self.outcome.lost):
+                self._say(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
         if gradients:
             self._say("settle()", 3)
 

@@ -83,14 +83,13 @@ def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
     share = arithmetic.div(share, reduction.sum(share, axes=(0,), keepdims=True))
     chosen = selection.where(same, flat, np.zeros((), flat.array.dtype))
     out = reduction.sum(arithmetic.mul(chosen, share), axes=(0,), keepdims=False)
-    return _exactly(out, value)
+    return _exactly(out, movement.reshape(value, shape=()))
 
 
 def _exactly(out: Tensor, value: Tensor) -> Tensor:
-    """`out` with the value that rounding took from it."""
-    if type(out.array) is np.ndarray:
-        out.array = value.array.reshape(())
-    return out
+    """`out` with the value that rounding took from it: out + (value - out) where that is finite."""
+    missed = arithmetic.sub(value, out.detach())
+    return arithmetic.add(out, selection.where(comparison.isfinite(missed), missed, np.zeros((), value.array.dtype)))
 
 
 @public()
