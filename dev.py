@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 VENV = ROOT / ".venv"
 ORACLE = "torch==2.13.0"  # tests and benchmarks compare with it; not in the lock, for it is large and nothing needs it
+SAMPLING = ("expecttest==0.3.0",)  # which the tables of samples in torch.testing import
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -182,7 +183,7 @@ def add_oracle() -> None:
     """Install the oracle in `.venv`, where it can be had."""
     say(f"adding {ORACLE} to .venv, to compare with")
     try:
-        pip(ORACLE, seconds=900)
+        pip(ORACLE, *SAMPLING, seconds=900)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         say(f"{ORACLE} is not to be had here; the tests which compare with it will be skipped")
 
@@ -205,8 +206,9 @@ def oracle_wanted() -> bool:
 
 
 def has_oracle() -> bool:
-    """Tell whether the oracle is in `.venv`: pip writes RECORD last."""
-    return any(site_packages().glob("torch-*.dist-info/RECORD"))
+    """Tell whether the oracle, and what its samples need, is in `.venv`: pip writes RECORD last."""
+    wanted = (what.partition("==")[0] for what in (ORACLE, *SAMPLING))
+    return all(any(site_packages().glob(f"{name}-*.dist-info/RECORD")) for name in wanted)
 
 
 def fingerprint() -> str:

@@ -33,7 +33,8 @@ class Failed(Exception):
 class Outcome:
     """What became of one variant: seconds of a call by the clock and of work, results, bytes of memory at the peak.
 
-    `apart`: from the reference. `absent`: why there is nothing.
+    `peak` is beyond what the process had when its library was imported, `process` is all that it had. `apart`: from the
+    reference. `absent`: why there is nothing.
     """
 
     wall: Samples | None = None
@@ -41,6 +42,7 @@ class Outcome:
     results: tuple[tuple[float, ...], ...] = ()
     apart: float = 0.0
     peak: int = 0
+    process: int = 0
     first: float = 0.0
     absent: str = ""
 
@@ -84,6 +86,7 @@ def contest(
                 results=tuple(map(tuple, ready["results"])),
                 apart=difference(ready["results"], reference) if reference is not None else 0.0,
                 peak=ready["peak"],
+                process=ready["process"],
                 first=ready["first"],
             )
     return {variant: outcomes[variant] for variant in variants}
@@ -172,6 +175,7 @@ def first_step(name: str, variant: str, cores: list[int], folder: str) -> tuple[
     """
     caches = {"ADJOINT_CACHE_DIR": folder, "ADJOINT_NO_CACHE": "0", "TORCHINDUCTOR_CACHE_DIR": folder}
     caches["JAX_COMPILATION_CACHE_DIR"] = folder
+    caches["PYTHONDONTWRITEBYTECODE"] = ""  # as installed: the first process compiles what has changed
     caches["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     begun = time.perf_counter()
     with started(name, variant, 1, cores, caches) as process:

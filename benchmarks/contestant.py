@@ -51,7 +51,7 @@ def main() -> None:
     answer(first=time.perf_counter() - begun, work=sum(os.times()[:4]))  # compilers that it called too
     found += [numbers(step(*next(batches))) for _ in range(CHECKED - 1)]
     count = _warmed(step, batches)
-    answer(results=found, peak=_peak() - resident)
+    answer(results=found, peak=_peak() - resident, process=_peak())
     for line in sys.stdin:
         answer(**_round(step, batches, max(1, round(float(line) * count))))
     return None

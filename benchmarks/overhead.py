@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import subprocess
 import sys
 import time
@@ -130,9 +131,7 @@ def long_chains(libraries: dict[str, Any], lengths: tuple[int, ...], rounds: int
             check_equal(found)
     rows = []
     for phase in ("forward", "backward", "free"):
-        of = {
-            length: {name: Samples(tuple(seconds[phase, length, name])) for name in libraries} for length in lengths
-        }
+        of = {length: {name: Samples(tuple(seconds[phase, length, name])) for name in libraries} for length in lengths}
         rows += [_row(f"{phase} per op, chain of {length:,}", samples, "") for length, samples in of.items()]
         growth = {name: of[lengths[-1]][name].median / of[lengths[0]][name].median for name in libraries}
         theirs = f"× {growth['torch']:.2f}" if "torch" in growth else "–"
@@ -161,7 +160,9 @@ def startup(repeats: int) -> list[tuple[str, ...]]:
     """What `import adjoint` adds to `import numpy`, each pair in a new process; raises if that loads llvmlite."""
     numpy_takes, ours_adds = [], []
     for _ in range(repeats + 1):
-        done = subprocess.run([sys.executable, "-c", STARTUP], capture_output=True, text=True, check=True)
+        variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+        command = [sys.executable, "-c", STARTUP]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
         first, second, llvmlite = done.stdout.split()
         if llvmlite == "True":
             raise SystemExit("import adjoint loads llvmlite")

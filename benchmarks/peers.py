@@ -151,16 +151,20 @@ def _summary(threads: int, outcomes: dict[str, dict[str, Outcome]], limit: Limit
 
 
 def _memory(outcomes: dict[str, dict[str, Outcome]]) -> str:
-    """Memory at the peak, beyond what the libraries take when they are imported."""
+    """Memory at the peak, of the process and beyond what its library takes when it is imported."""
     rows = []
     for name in (name for name in REMEMBERED if name in outcomes):
         theirs = outcomes[name].get("torch eager")
         for variant, outcome in outcomes[name].items():
             if outcome.wall is not None:
-                ratio = f"{outcome.peak / theirs.peak:.2f}" if theirs is not None and theirs.peak else ""
+                told = [f"{count / MIB:.0f} MiB" for count in (outcome.process, outcome.peak)]
+                ratios = ["", ""]
+                if theirs is not None and theirs.peak:
+                    ratios = [f"{outcome.process / theirs.process:.2f}", f"{outcome.peak / theirs.peak:.2f}"]
                 target = "≤ 0.70" if variant == OURS else ""
-                rows.append((f"{name}, {variant}", f"{outcome.peak / MIB:.0f} MiB", ratio, target))
-    return table(("peak memory of training", "", "over torch eager", "target"), rows) if rows else ""
+                rows.append((f"{name}, {variant}", told[0], ratios[0], told[1], ratios[1], target))
+    columns = ("peak memory of training", "process", "over torch eager", "beyond import", "over torch eager", "target")
+    return table(columns, rows) if rows else ""
 
 
 def _startups(found: dict[str, Any]) -> str:
@@ -212,6 +216,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "apart": outcome.apart,
         "losses": [result[0] for result in outcome.results],
         "peak": outcome.peak,
+        "process": outcome.process,
         "first": outcome.first,
     }
 

@@ -246,7 +246,9 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def as_method(of: inspect.Signature) -> inspect.Signature:
     """The first parameter is `self`; `out=` is for functions."""
-    return of.replace(parameters=[SELF, *(p for p in list(of.parameters.values())[1:] if p.name != "out")])
+    rest = [p for p in list(of.parameters.values())[1:] if p.name != "out"]
+    first = SELF.replace(kind=SELF.POSITIONAL_ONLY) if any(p.kind is p.POSITIONAL_ONLY for p in rest) else SELF
+    return of.replace(parameters=[first, *rest])
 
 
 if __name__ == "__main__":

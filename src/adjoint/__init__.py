@@ -9,17 +9,17 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING, Any
 
-import adjoint.ops.operators
-from adjoint import autograd as autograd
-from adjoint.autograd.grad_mode import enable_grad as enable_grad
-from adjoint.autograd.grad_mode import inference_mode as inference_mode
-from adjoint.autograd.grad_mode import is_grad_enabled as is_grad_enabled
-from adjoint.autograd.grad_mode import is_inference as is_inference
-from adjoint.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
-from adjoint.autograd.grad_mode import no_grad as no_grad
-from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from adjoint.core.autocast import autocast as autocast
+from adjoint.core.autocast import clear_autocast_cache as clear_autocast_cache
+from adjoint.core.autocast import get_autocast_dtype as get_autocast_dtype
+from adjoint.core.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+from adjoint.core.autocast import is_autocast_enabled as is_autocast_enabled
+from adjoint.core.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+from adjoint.core.autocast import set_autocast_dtype as set_autocast_dtype
+from adjoint.core.autocast import set_autocast_enabled as set_autocast_enabled
 from adjoint.core.collector import uncollected as _uncollected
 from adjoint.core.device import device as device
+from adjoint.core.dtype import bfloat16 as bfloat16
 from adjoint.core.dtype import bool_ as bool
 from adjoint.core.dtype import complex64 as complex64
 from adjoint.core.dtype import complex128 as complex128
@@ -36,6 +36,9 @@ from adjoint.core.dtype import promote_types as promote_types
 from adjoint.core.dtype import result_type as result_type
 from adjoint.core.dtype import set_default_dtype as set_default_dtype
 from adjoint.core.dtype import uint8 as uint8
+from adjoint.core.dtype import uint16 as uint16
+from adjoint.core.dtype import uint32 as uint32
+from adjoint.core.dtype import uint64 as uint64
 from adjoint.core.layout import channels_last as channels_last
 from adjoint.core.layout import channels_last_3d as channels_last_3d
 from adjoint.core.layout import contiguous_format as contiguous_format
@@ -44,35 +47,53 @@ from adjoint.core.layout import memory_format as memory_format
 from adjoint.core.layout import preserve_format as preserve_format
 from adjoint.core.layout import strided as strided
 from adjoint.core.native import source as _source
+from adjoint.core.precision import get_float32_matmul_precision as get_float32_matmul_precision
+from adjoint.core.precision import set_float32_matmul_precision as set_float32_matmul_precision
+from adjoint.core.printing import set_printoptions as set_printoptions
+from adjoint.core.protocols import answers as _answers
 from adjoint.core.size import Size as Size
 from adjoint.core.tensor import Tensor as Tensor
-from adjoint.core.threads import get_num_threads as get_num_threads
-from adjoint.core.threads import set_num_threads as set_num_threads
-from adjoint.functions import conversion as _conversion
-from adjoint.functions import index as _index
-from adjoint.functions import late as _late
-from adjoint.functions.activation import *
-from adjoint.functions.convolution import *
-from adjoint.functions.creation import *
-from adjoint.functions.einsum import *
-from adjoint.functions.gather import *
-from adjoint.functions.joining import *
-from adjoint.functions.linear import *
-from adjoint.functions.normalization import *
-from adjoint.functions.pointwise import *
-from adjoint.functions.pooling import *
-from adjoint.functions.random import *
-from adjoint.functions.reduce import *
-from adjoint.functions.shape import *
+
+with _uncollected():  # the collector would take a sixth of the time
+    import adjoint.ops.operators
+    from adjoint import autograd as autograd
+    from adjoint.autograd.grad_mode import enable_grad as enable_grad
+    from adjoint.autograd.grad_mode import inference_mode as inference_mode
+    from adjoint.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+    from adjoint.autograd.grad_mode import is_inference as is_inference
+    from adjoint.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+    from adjoint.autograd.grad_mode import no_grad as no_grad
+    from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+    from adjoint.functions import conversion as _conversion
+    from adjoint.functions import index as _index
+    from adjoint.functions import late as _late
+    from adjoint.functions.activation import *
+    from adjoint.functions.creation import *
+    from adjoint.functions.einsum import *
+    from adjoint.functions.gather import *
+    from adjoint.functions.joining import *
+    from adjoint.functions.linear import *
+    from adjoint.functions.pointwise import *
+    from adjoint.functions.random import *
+    from adjoint.functions.reduce import *
+    from adjoint.functions.shape import *
 
 if TYPE_CHECKING:
+    from adjoint import amp as amp
+    from adjoint import array_api as array_api
     from adjoint import compiler as compiler
+    from adjoint import cpu as cpu
     from adjoint import data as data
+    from adjoint import distributions as distributions
+    from adjoint import fft as fft
     from adjoint import func as func
+    from adjoint import interop as interop
     from adjoint import linalg as linalg
     from adjoint import nn as nn
     from adjoint import optim as optim
     from adjoint import random as random
+    from adjoint import serialization as serialization
+    from adjoint import special as special
     from adjoint import testing as testing
     from adjoint import utils as utils
     from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
@@ -80,39 +101,58 @@ if TYPE_CHECKING:
     from adjoint.autograd.vmap import vmap as vmap
     from adjoint.core.limits import finfo as finfo
     from adjoint.core.limits import iinfo as iinfo
+    from adjoint.core.threads import get_num_threads as get_num_threads
+    from adjoint.core.threads import set_num_threads as set_num_threads
     from adjoint.functions.arrangement import *
+    from adjoint.functions.calculus import *
+    from adjoint.functions.complex import *
+    from adjoint.functions.convolution import *
     from adjoint.functions.description import *
     from adjoint.functions.distance import *
+    from adjoint.functions.distributions import *
+    from adjoint.functions.dropping import *
     from adjoint.functions.elementary import *
+    from adjoint.functions.exchange import *
     from adjoint.functions.legacy import *
-    from adjoint.functions.linalg import cholesky as cholesky
-    from adjoint.functions.linalg import det as det
-    from adjoint.functions.linalg import inverse as inverse
-    from adjoint.functions.linalg import logdet as logdet
-    from adjoint.functions.linalg import qr as qr
-    from adjoint.functions.linalg import slogdet as slogdet
+    from adjoint.functions.linalg import *
+    from adjoint.functions.low_rank import *
+    from adjoint.functions.normalization import *
     from adjoint.functions.order import *
+    from adjoint.functions.pooling import *
     from adjoint.functions.products import *
+    from adjoint.functions.ranges import *
+    from adjoint.functions.rectifiers import *
+    from adjoint.functions.removed import *
     from adjoint.functions.scan import *
     from adjoint.functions.scatter import *
     from adjoint.functions.sections import *
+    from adjoint.functions.segments import *
+    from adjoint.functions.spectrogram import *
+    from adjoint.functions.statistics import *
     from adjoint.functions.strides import *
-    from adjoint.serialization.checkpoint import load as load
-    from adjoint.serialization.checkpoint import save as save
+    from adjoint.functions.windows import *
+    from adjoint.serialization.files import load as load
+    from adjoint.serialization.files import save as save
 
 __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
 _LATER = {
-    "compiler": "adjoint.compiler",
-    "data": "adjoint.data", "func": "adjoint.func", "nn": "adjoint.nn", "optim": "adjoint.optim",
+    "array_api": "adjoint.array_api", "interop": "adjoint.interop",
+    "amp": "adjoint.amp", "compiler": "adjoint.compiler", "cpu": "adjoint.cpu",
+    "data": "adjoint.data", "distributions": "adjoint.distributions", "fft": "adjoint.fft", "func": "adjoint.func",
+    "nn": "adjoint.nn", "optim": "adjoint.optim",
     "utils": "adjoint.utils",
     "vmap": "adjoint.autograd.vmap:vmap",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
-    "linalg": "adjoint.linalg", "random": "adjoint.random", "testing": "adjoint.testing",
+    "get_num_threads": "adjoint.core.threads:get_num_threads",
+    "set_num_threads": "adjoint.core.threads:set_num_threads",
+    "linalg": "adjoint.linalg", "random": "adjoint.random", "special": "adjoint.special",
+    "testing": "adjoint.testing",
     "finfo": "adjoint.core.limits:finfo", "iinfo": "adjoint.core.limits:iinfo",
-    "load": "adjoint.serialization.checkpoint:load", "save": "adjoint.serialization.checkpoint:save",
+    "load": "adjoint.serialization.files:load", "save": "adjoint.serialization.files:save",
+    "serialization": "adjoint.serialization",
 }  # fmt: skip
 
 float = float32
@@ -147,6 +187,7 @@ def _kernels() -> Any:
 
 
 _source.bring = _kernels
+_answers.bring = lambda: import_module("adjoint.interop.protocols")
 
 
 def __dir__() -> list[str]:

@@ -6,9 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from adjoint.functions.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from adjoint.functions.random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 
-__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
+    "set_rng_state", "thread_safe_generator",
+]  # fmt: skip
 
 
 @contextmanager
@@ -20,3 +31,8 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu"
     finally:
         if state is not None:
             set_rng_state(state)
+
+
+def thread_safe_generator() -> Generator | None:
+    """The generator of this thread where it is a worker of a data loader: None, as loaders here have no threads."""
+    return None

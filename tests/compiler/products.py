@@ -26,13 +26,15 @@ def narrowed() -> Target:
     return Target(host.triple, host.cpu, ",".join([*features, "-avx512f"]))
 
 
-def plan(x: Array, y: Array, machine: Target | None = None, *, direct: bool = False) -> Product:
+def plan(
+    x: Array, y: Array, machine: Target | None = None, *, direct: bool = False, precision: str = "highest"
+) -> Product:
     """The plan of x @ y, whose batch dimensions broadcast."""
     x, y = _aligned(x, y)
     sides = (Matrix(s[:-2], s[-2], s[-1]) for s in (_strides(x), _strides(y)))
     kind = from_dtype(x.dtype)
     shape = (x.shape[:-2], x.shape[-2], y.shape[-1], x.shape[-1])
-    return plan_product(*shape, *sides, kind, machine or target.host(), direct=direct)
+    return plan_product(*shape, *sides, kind, machine or target.host(), direct=direct, precision=precision)
 
 
 def write(product: Product, result: Sequence[int]) -> str:
@@ -45,7 +47,7 @@ def write(product: Product, result: Sequence[int]) -> str:
             start = out
             for index, stride in zip(origin, result, strict=True):
                 start = b.gep(start, b.mul(index, stride), product.type)
-            for offset, value, mask in parts:
+            for offset, value, mask, *_ in parts:
                 by = sum(i * stride for i, stride in zip(offset, result, strict=True))
                 at = b.gep(start, by, product.type)
                 b.store(b.add(b.load(at, value.type, mask), value), at, mask)

@@ -12,14 +12,15 @@ from tests.ops.samples import draw
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint import linalg
+from adjoint import fft, linalg, special
 from adjoint.compiler.graph import TraceError
 
 pytest.importorskip("llvmlite")
-PLACES: dict[str, Any] = {"": ad, "F.": F, "L.": linalg}
+PLACES: dict[str, Any] = {"": ad, "F.": F, "L.": linalg, "S.": special, "T.": fft}
 DATA: dict[str, Any] = {
     "x": draw("x", (2, 3, 4)), "a": draw("a", (2, 3)), "b": draw("b", (2, 3)), "m": draw("m", (3, 3)),
     "n": draw("n", (3, 3)), "v": draw("v", (3,)), "w": draw("w", (3,)), "c": draw("c", (2, 3, 4)),
+    "z": draw("z", (2, 3, 4)) + 1j * draw("z parts", (2, 3, 4)),
     "s": np.array(0.7), "p": draw("p", (2, 3), 0.3, 2.0), "q": draw("q", (2, 3), 0.3, 2.0),
     "u": draw("u", (2, 3), -0.9, 0.9), "above": draw("above", (2, 3), 1.1, 3.0), "weight": draw("weight", (4, 3)),
     "d1": draw("d1", (2, 3, 6)), "d2": draw("d2", (1, 3, 5, 5)), "d3": draw("d3", (1, 2, 3, 3, 3)),
@@ -32,13 +33,27 @@ DATA: dict[str, Any] = {
     "flat": np.array([5, 0, 3]), "mask": np.array([[True, False, True], [False, True, True]]),
 }  # fmt: skip
 ALIKE: dict[str, str] = {
+    "z": """
+        angle conj conj_physical fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn imag irfft irfft2 irfftn real
+        resolve_conj resolve_neg view_as_real
+    """,
+    "a.detach(), rows": """
+        chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h
+        hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t
+        shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
+    """,
+    "x, 0.4, True": "alpha_dropout dropout_ feature_alpha_dropout feature_dropout",
+    "5 | 6, False": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
     "a": """
         abs absolute aminmax arcsinh arctan as_tensor asarray asinh atan ceil clone cos cosh deg2rad detach_
         elu empty_like erf erfc exp exp2 expm1 fix floor frac gelu get_device hardtanh is_conj
         is_distributed is_inference is_neg is_signed is_storage is_tensor isfinite isinf isnan isneginf
         isposinf isreal leaky_relu logical_not logsigmoid nan_to_num neg negative normalize ones_like
+        fftshift ifftshift ihfft ihfft2 ihfftn
         positive rad2deg rand_like randn_like ravel relu relu6 round selu sgn sigmoid sign signbit silu sin
-        sinc sinh softplus square t tan tanh tanhshrink trunc vector_norm zero_ zeros_like
+        sinc sinh softplus square t tan tanh tanhshrink trunc vector_norm zero_ zeros_like bessel_j0
+        bessel_j1 cumulative_trapezoid erfcx expit frexp gradient i0 i0e i1 i1e log_ndtr modified_bessel_i0
+        modified_bessel_i1 ndtr rrelu spherical_bessel_j0 trapezoid trapz
     """,
     "a, b": """
         add arctan2 atan2 clamp_min copysign cosine_similarity cross dist eq fmax fmin ge greater
@@ -55,14 +70,17 @@ ALIKE: dict[str, str] = {
         std_mean unbind unsqueeze var var_mean
     """,
     "square": "det inv inverse logdet matrix_norm pinv qr slogdet svd svdvals",
-    "p": "digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt",
+    "p": """
+        bessel_y0 bessel_y1 digamma entr gammaln lgamma log log10 log1p log2 modified_bessel_k0 modified_bessel_k1 psi
+        reciprocal rsqrt scaled_modified_bessel_k0 scaled_modified_bessel_k1 sqrt
+    """,
     "m": "diag fliplr flipud is_complex is_floating_point numel pdist rot90 trace",
     "[a, b]": "cat column_stack concat concatenate dstack hstack row_stack stack vstack",
     "u": "acos arccos arcsin arctanh asin atanh erfinv",
     "v, w": "cartesian_prod dot ger inner meshgrid outer vdot",
     "a, q | i, j | i, 2": "div divide floor_divide fmod remainder true_divide",
     "i, j": "bitwise_and bitwise_or bitwise_xor gcd isin lcm",
-    "x, 0, 2": "moveaxis movedim swapaxes swapdims transpose",
+    "x, 0, 2": "diagonal_copy moveaxis movedim swapaxes swapdims transpose transpose_copy",
     "2, 3": "empty ones rand randn zeros",
     "p, q": "float_power hypot pow xlogy",
     "x, 2, 1": "norm repeat_interleave split unsafe_split",
@@ -82,12 +100,16 @@ ALIKE: dict[str, str] = {
     "a, -0.5, 1.0 | a, b, q + 1": "clamp clip",
     "a, 0.5": "clamp_max normal",
     "a, b, q, value=2": "addcdiv addcmul",
-    "d1, 2": "avg_pool1d max_pool1d",
+    "d1, 2": "avg_pool1d max_pool1d max_pool1d_with_indices",
     "v": "diagflat vander",
     "m, v": "diagonal_scatter mv",
-    "x, 1, 2": "roll select",
+    "x, 1, 2": "roll select select_copy",
+    "a | x[0]": "alias_copy detach_copy t_copy",
 }  # fmt: skip
 CALLS: dict[str, str] = {
+    "complex": "a, b", "fftfreq": "5, 0.5", "istft": "z, 4", "polar": "p, b", "rfft": "a | x, 6, 1, 'ortho'",
+    "rfft2": "x", "rfftfreq": "5, 0.5", "rfftn": "x", "stft": "x.reshape(24), 8, return_complex=True",
+    "view_as_complex": "x.reshape(2, 3, 2, 2)",
     **{name: call for call, names in ALIKE.items() for name in names.split()},
     "L.diagonal": "x, offset=1, dim1=1, dim2=2", "addbmm": "m, x[:, :, :3], c[:, :, :3]", "addmm": "m, m, n, beta=2",
     "addmv": "v, m, w, alpha=0.5", "addr": "m, v, w", "arange": "5 | 1, 2, 0.25",
@@ -110,17 +132,55 @@ CALLS: dict[str, str] = {
     "multi_head_attention_forward": "c, x, x, 4, 2, wide, None, None, None, True, 0.0, square4, None",
     "mvlgamma": "p + 2, 2",
     "nanquantile": "x, 0.3, 1", "nextafter": "p.detach(), q.detach()", "nll_loss": "a, two", "one_hot": "at, 4",
-    "pad": "a, (1, 2), value=0.5",
+    "pad": "a, (1, 2), value=0.5 | d1, (2, 1), 'reflect' | d2, (1, 2, -1, 3), 'replicate' | d1, (2, 6), 'circular'",
     "permute": "x, (2, 0, 1)", "polygamma": "1, p | 2, u", "put": "m, flat, v",
     "quantile": "x, 0.3, 1 | x, s.detach(), 2 | a, rising.abs(), interpolation='higher'", "randint": "0, 9, (2, 3)",
     "randperm": "5", "renorm": "x, 2, 0, 1.5", "reshape": "x, (4, 6)", "result_type": "a, i",
     "scaled_dot_product_attention": "x, c, x + c, is_causal=True | a, m, n, mask | x, c, c, s.expand(3, 3), scale=0.3",
     "scatter": "a, 1, at, b | a, 1, at, value=0.5", "scatter_add": "a, 1, at, b",
     "scatter_reduce": "a, 1, at, b, 'mean' | a, 1, at, b, 'prod'", "searchsorted": "rising, a | t.sort(a, 1)[0], b",
-    "select_scatter": "m, v, 0, 1", "slice_scatter": "m, a, 0, 1, 3", "solve": "square, m", "squeeze": "x[:1]",
+    "select_scatter": "m, v, 0, 1", "slice_scatter": "m, a, 0, 1, 3", "L.solve": "square, m", "squeeze": "x[:1]",
     "take": "x, flat", "take_along_dim": "a, at, 1", "tensor": "[1.0, 2.0]", "tensor_split": "x, 3, 2",
     "tensordot": "x, c, ([1, 2], [1, 2])", "threshold": "a, 0.1, 0.5", "tile": "a, (2, 2)", "unflatten": "x, 2, (2, 2)",
     "unfold": "x, 2, 2, 1", "where": "mask, a, b",
+    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool1d_with_indices"), "d1, 4"),
+    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool2d_with_indices"), "d2, (2, None)"),
+    **dict.fromkeys(("adaptive_max_pool3d", "adaptive_max_pool3d_with_indices"), "d3, 2"),
+    "affine_grid": "x[:, :2, :3], (2, 1, 3, 4), False | x, (2, 1, 2, 3, 2), True",
+    "F.alpha_dropout": "x, 0.4, True",
+    "F.feature_alpha_dropout": "x, 0.4, True",
+    "F.rrelu": "a, 0.1, 0.3, True",
+    "avg_pool3d": "d3, 2, 1, 1, count_include_pad=False",
+    "channel_shuffle": "d1, 3",
+    "native_channel_shuffle": "d1, 3",
+    "conv_tbc": "x, x.reshape(2, 4, 3), v, 1",
+    "conv_transpose1d": "d1[:, :2], f1, v, 2, 1, 1 | d1[:, :2], f1, None, 2, 1, 2, 1, 3",
+    "conv_transpose2d": "d2[:, :2], f2, v, (2, 1), 1",
+    "conv_transpose3d": "d3, f3",
+    "ctc_loss": "t.log_softmax(x.reshape(6, 2, 2), 2), two.reshape(2, 1), t.tensor([6, 5]), t.tensor([1, 1])",
+    "embedding_bag": "at, weight | flat % 4, weight, two * 1 + two - two.flip(0) * 0 - t.tensor([2, 0]), mode='max'",
+    "fold": "x.reshape(1, 4, 6), (3, 4), 2",
+    **dict.fromkeys(("fractional_max_pool2d", "fractional_max_pool2d_with_indices"), "d2, 2, (3, 2)"),
+    **dict.fromkeys(("fractional_max_pool3d", "fractional_max_pool3d_with_indices"), "d3, 2, 2"),
+    "gaussian_nll_loss": "a, b, p",
+    "grid_sample": "d2, x.reshape(1, 3, 4, 2), 'bicubic', 'reflection', False | d2, x.reshape(1, 3, 4, 2), 'bilinear',"
+    " 'zeros', True | d3, x.reshape(1, 2, 2, 2, 3), 'bilinear', 'border', False",
+    "gumbel_softmax": "a, 0.5 | a, 1, True",
+    "linear_cross_entropy": "a, weight, two",
+    "local_response_norm": "d2, 2, 0.5",
+    "lp_pool1d": "d1 + 3, 2, 2",
+    "lp_pool2d": "d2 + 3, 3, 2",
+    "lp_pool3d": "d3 + 3, 2, 2",
+    **dict.fromkeys(("max_pool2d_with_indices",), "d2, 3, 2, 1"),
+    **dict.fromkeys(("max_pool3d", "max_pool3d_with_indices"), "d3, 2, 1, 1"),
+    "max_unpool1d": "x, at.reshape(2, 3, 1) + t.arange(4) * 3, 3",
+    "max_unpool2d": "x, (at.reshape(2, 3, 1) * 4 + t.arange(4)), 1",
+    "max_unpool3d": "x.reshape(1, 1, 2, 3, 4), t.arange(24).reshape(1, 1, 2, 3, 4) * 2, 2",
+    "multi_margin_loss": "a, two, 2, 0.5, v",
+    "multilabel_margin_loss": "a, at - 1",
+    "multilabel_soft_margin_loss": "a, mask, v",
+    "poisson_nll_loss": "a, p, full=True",
+    "triplet_margin_with_distance_loss": "a, b, q, swap=True",
     "adaptive_avg_pool1d": "d1, 4",
     "adaptive_avg_pool2d": "d2, (2, None)",
     "adaptive_avg_pool3d": "d3, 2",
@@ -148,24 +208,109 @@ CALLS: dict[str, str] = {
     "soft_margin_loss": "a, mask * 2 - 1",
     "softshrink": "a",
     "softsign": "a",
+    "airy_ai": "a.detach()",
+    "as_strided_copy": "x, (2, 2), (1, 5)",
+    "as_strided_scatter": "x, a, (2, 3), (12, 1), 2",
+    "constant_pad_nd": "x, (1, 2, -1, 0), 0.5",
+    "empty_permuted": "(2, 3, 4), (2, 0, 1)",
+    "expand_copy": "v, (2, 3)",
+    "fill": "a, 0.5 | a, s",
+    "permute_copy": "x, (2, 0, 1)",
+    "slice_copy": "x, 1, 0, 3, 2",
+    "split_copy": "x, 2, 1",
+    "split_with_sizes_copy": "x, (1, 2), 1",
+    "squeeze_copy": "x[:1]",
+    "unbind_copy": "x, 1",
+    "unfold_copy": "x, 2, 2, 1",
+    "unsqueeze_copy": "x, 1",
+    "view_as_complex_copy": "x.reshape(2, 3, 2, 2)",
+    "view_as_real_copy": "z",
+    "view_copy": "x, (4, 6)",
+    "bitwise_left_shift": "i, j",
+    "bitwise_right_shift": "i, j",
+    "corrcoef": "a",
+    "cov": "a | x[0], fweights=at.reshape(6)[:4] + 1, aweights=c.detach()[0, 0] ** 2",
+    "gammainc": "p.detach(), q",
+    "gammaincc": "p.detach(), q",
+    "histogram": "a, 3 | a, rising, density=True",
+    "histogramdd": "wide[:, :2], 3, weight=wide[:, 2]",
+    "logspace": "0, 2, 3",
+    "multigammaln": "p + 2, 2",
+    "ndtri": "u.abs()",
+    "nonzero_static": "at, size=4",
+    "scalar_tensor": "3",
+    "segment_reduce": "m, 'mean', lengths=two + two * 0 + 1, unsafe=True | m, 'max', lengths=rows",
+    "typename": "a",
+    "unravel_index": "flat, (3, 4)",
+    "xlog1py": "a, p",
+    "zeta": "p.detach() + 1.5, q",
     "triplet_margin_loss": "a, b, q, swap=True",
+    "cholesky_ex": "pd",
+    "ldl_factor": "pd.detach()",
+    "ldl_factor_ex": "pd.detach()",
+    **dict.fromkeys(("L.eig", "L.lu", "eigvals", "inv_ex", "lu", "lu_factor", "lu_factor_ex", "pinverse"), "square"),
+    "L.lstsq": "wide, wide[:, :2]",
+    "L.lu_solve": "*t.lu(square), m",
+    "L.matrix_rank": "m | m, 0.5 | pd, hermitian=True",
+    "cholesky_inverse": "square",
+    "cholesky_solve": "m, square, True",
+    "cond": "square | square, 1 | square, 'nuc'",
+    "frobenius_norm": "x, (1, 2)",
+    "geqrf": "m.detach()",
+    "householder_product": "wide, square4[0]",
+    "ldl_solve": "pd.detach(), t.arange(1, 4), m",
+    "lobpcg": "wide.detach() @ wide.detach().T, 2, X=wide[:, :2]",
+    "lu_solve": "m, *t.lu(square)",
+    "lu_unpack": "*t.lu(square),",
+    "matrix_exp": "square",
+    "multi_dot": "[a, m, n, v]",
+    "norm_except_dim": "x, 2, 1",
+    "nuclear_norm": "x, (1, 2)",
+    "orgqr": "wide, square4[0]",
+    "ormqr": "wide, square4[0], wide, transpose=True",
+    "pca_lowrank": "wide, 3",
+    "solve_ex": "square, m",
+    "solve_triangular": "square, m, upper=True | square, a, upper=False, left=False",
+    "svd_lowrank": "wide, 3",
+    "tensorinv": "square4.reshape(2, 2, 4)",
+    "tensorsolve": "square4.reshape(2, 2, 4), square4[:2, :2]",
+    "triangular_solve": "m, square, transpose=True",
+    "vecdot": "x, c, dim=1",
+    "binomial": "p.detach() * 9, q.detach() / 3",
+    "multinomial": "p, 2 | p, 5, True",
+    "poisson": "p",
+    "randint_like": "a.detach(), 2, 9",
 }  # fmt: skip
 
 # They give shapes, or a decision, that depend on values.
 DEPENDING: dict[str, str] = {
     "allclose": "a, b", "argwhere": "a", "bincount": "rows | rows, minlength=9", "equal": "a, b", "is_nonzero": "s",
-    "masked_select": "a, mask", "matrix_rank": "m", "nonzero": "a", "one_hot": "at",
+    "masked_select": "a, mask", "nonzero": "a", "one_hot": "at",
     "repeat_interleave": "a, rows, 1", "resize_as_": "a.detach(), m", "tensor_split": "x, two", "unique": "a",
     "unique_consecutive": "a", "where": "mask",
 }  # fmt: skip
 MODES = "asks for or sets a mode, not an element"
 LEFT_OUT: dict[str, str] = {
     "broadcast_shapes": "of shapes, not of tensors", "compile": "makes what is tested here",
+    "clear_autocast_cache": MODES, "get_autocast_dtype": MODES, "is_autocast_cache_enabled": MODES,
+    "is_autocast_enabled": MODES, "set_autocast_cache_enabled": MODES, "set_autocast_dtype": MODES,
+    "set_autocast_enabled": MODES,
+    "from_dlpack": "of memory, not of tensors", "frombuffer": "of bytes, not of tensors",
     "from_numpy": "of arrays, not of tensors", "get_default_dtype": MODES, "get_rng_state": MODES,
     "initial_seed": MODES, "is_anomaly_check_nan_enabled": MODES, "is_anomaly_enabled": MODES,
     "is_grad_enabled": MODES, "is_inference_mode_enabled": MODES, "load": "reads a file", "manual_seed": MODES,
-    "promote_types": "of types, not of tensors", "save": "writes a file", "seed": MODES, "set_default_dtype": MODES,
-    "get_num_threads": MODES, "set_num_threads": MODES, "set_rng_state": MODES,
+    "promote_types": "of types, not of tensors", "range": "is deprecated, which it warns of", "save": "writes a file",
+    "seed": MODES, "set_default_dtype": MODES, "set_printoptions": MODES,
+    "get_float32_matmul_precision": MODES, "get_num_threads": MODES, "set_float32_matmul_precision": MODES,
+    "set_num_threads": MODES,
+    "are_deterministic_algorithms_enabled": MODES, "can_cast": "of types, not of tensors",
+    "get_default_device": MODES, "get_deterministic_debug_mode": MODES, "get_num_interop_threads": MODES,
+    "is_deterministic_algorithms_warn_only_enabled": MODES, "is_warn_always_enabled": MODES,
+    "set_default_device": MODES, "set_deterministic_debug_mode": MODES, "set_flush_denormal": MODES,
+    "set_num_interop_threads": MODES, "set_warn_always": MODES, "use_deterministic_algorithms": MODES,
+    "set_rng_state": MODES,
+    **dict.fromkeys(("upsample", "upsample_bilinear", "upsample_nearest"), "is interpolate, and warns"),
+    **dict.fromkeys(("eig", "lstsq", "matrix_rank", "solve", "symeig"), "raises: it was removed"),
     "vmap": "takes a function: tests/autograd/test_vmap.py compiles it",
 }  # fmt: skip
 CLOSE = {"float32": 1e-5, "float64": 1e-12}
@@ -197,7 +342,7 @@ def step(name: str, function: Callable[..., Any], call: str) -> Callable[..., li
     names = named_in(call)
 
     def run(*given: Any) -> list[Any]:
-        leaves = {n: x.detach().requires_grad_(x.is_floating_point()) for n, x in zip(names, given, strict=True)}
+        leaves = {n: x.detach().requires_grad_(x.array.dtype.kind in "fc") for n, x in zip(names, given, strict=True)}
         out = list(parts(eval(code, {"f": apart if name.endswith("_") else function, "t": ad, **leaves})))
         wanted = [x for x in leaves.values() if x.requires_grad]
         totals = [weighed(y) for y in out if isinstance(y, ad.Tensor) and y.requires_grad]
@@ -225,12 +370,14 @@ def parts(out: Any) -> Iterator[Any]:
 
 
 def weighed(y: Any) -> Any:
-    return (y * ad.tensor(np.cos(np.arange(y.numel())).reshape(y.shape), dtype=y.dtype)).sum()
+    total = (y * ad.tensor(np.cos(np.arange(y.numel())).reshape(y.shape), dtype=y.dtype)).sum()
+    return total.real + total.imag if total.is_complex() else total
 
 
 def arguments(call: str, floating: str = "float64") -> list[Any]:
     arrays = [DATA[name] for name in named_in(call)]
-    return [ad.from_numpy(x.astype(floating if x.dtype.kind == "f" else x.dtype)) for x in arrays]
+    types = {"f": np.dtype(floating), "c": np.result_type(floating, np.complex64)}
+    return [ad.from_numpy(x.astype(types.get(x.dtype.kind, x.dtype))) for x in arrays]
 
 
 PUBLISHED = published()

@@ -34,6 +34,20 @@ class Signs(NamedTuple):
     shape: tuple[int, ...]
 
 
+class Places(NamedTuple):
+    """Stands for the places of elements in a tensor of this shape, the last size `spread` times as large."""
+
+    shape: tuple[int, ...]
+    spread: int
+
+
+class Lengths(NamedTuple):
+    """Stands for an input of these integers."""
+
+    values: tuple[int, ...]
+
+
+LAZY = ("Conv", "ConvTranspose", "InstanceNorm")
 ROWS, SEQUENCE, TIMES, IMAGE, VOLUME = (6, 4), (3, 4, 7), (5, 3, 4), (3, 4, 6, 5), (2, 2, 3, 4, 5)
 WEIGHTS = "ad.tensor([0.5, 1.0, 2.0, 0.25], dtype=floating)"
 MODULES: list[tuple[str, tuple[Any, ...]]] = [
@@ -192,12 +206,67 @@ MODULES: list[tuple[str, tuple[Any, ...]]] = [
     ("TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 5), 2)", (TIMES,)),
     ("TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 5, 0.0), 2, nn.LayerNorm(4))", (TIMES, TIMES)),
     ("Transformer(4, 2, 1, 1, 5, 0.0)", (TIMES, (2, 3, 4))),
+    ("AdaptiveMaxPool1d(3)", (SEQUENCE,)),
+    ("AdaptiveMaxPool2d((4, None), return_indices=True)", (IMAGE,)),
+    ("AdaptiveMaxPool3d(2)", (VOLUME,)),
+    ("AlphaDropout(0.3)", (ROWS,)),
+    ("AvgPool2d(3, 2, 1, count_include_pad=False)", (IMAGE,)),
+    ("AvgPool3d(2, 2, 1, divisor_override=3)", (VOLUME,)),
+    ("CTCLoss()", ((5, 2, 4), Classes(3, (2, 2)), Lengths((5, 4)), Lengths((2, 1)))),
+    ("ChannelShuffle(2)", (IMAGE,)),
+    ("CircularPad1d((1, 2))", (SEQUENCE,)),
+    ("CircularPad2d(2)", (IMAGE,)),
+    ("CircularPad3d(1)", (VOLUME,)),
+    ("Conv1d(4, 3, 3, padding=1, padding_mode='circular')", (SEQUENCE,)),
+    ("ConvTranspose1d(4, 6, 3, stride=2, output_padding=1)", (SEQUENCE,)),
+    ("ConvTranspose2d(4, 6, 3, 2, 1, groups=2, dilation=2)", (IMAGE,)),
+    ("ConvTranspose3d(2, 3, 2, bias=False)", (VOLUME,)),
+    ("CrossMapLRN2d(4)", (IMAGE,)),
+    ("DataParallel(nn.Linear(4, 3))", (ROWS,)),
+    ("Embedding(4, 3, max_norm=1.0, scale_grad_by_freq=True)", (Classes(4, (6,)),)),
+    ("EmbeddingBag(4, 3, mode='sum', padding_idx=1)", (Classes(4, (2, 3)),)),
+    ("EmbeddingBag(4, 3, mode='max')", (Classes(4, (2, 3)),)),
+    ("FeatureAlphaDropout(0.3)", (IMAGE,)),
+    ("Fold((6, 5), (2, 2))", ((2, 4, 20),)),
+    ("FractionalMaxPool2d(2, (3, 3))", (IMAGE,)),
+    ("FractionalMaxPool3d(2, 2)", (VOLUME,)),
+    ("GaussianNLLLoss(full=True)", (ROWS, ROWS, Unit(ROWS))),
+    ("LPPool1d(2, 3)", (SEQUENCE,)),
+    ("LPPool2d(3, 2, ceil_mode=True)", (IMAGE,)),
+    ("LPPool3d(2, 2)", (VOLUME,)),
+    ("LinearCrossEntropyLoss(4, 3)", (ROWS, Classes(3, (6,)))),
+    ("LocalResponseNorm(3, 0.5)", (IMAGE,)),
+    ("MaxPool3d(2, 1, 1)", (VOLUME,)),
+    ("MaxUnpool1d(2)", (SEQUENCE, Places((3, 4, 7), 2))),
+    ("MaxUnpool2d(1)", (IMAGE, Places(IMAGE, 1))),
+    ("MaxUnpool3d(1)", (VOLUME, Places(VOLUME, 1))),
+    ("MultiLabelMarginLoss()", (ROWS, Classes(4, ROWS))),
+    ("MultiLabelSoftMarginLoss()", (ROWS, Classes(2, ROWS))),
+    ("MultiMarginLoss(2, 0.5)", (ROWS, Classes(4, (6,)))),
+    ("PoissonNLLLoss(full=True)", (ROWS, Unit(ROWS))),
+    ("RReLU()", (ROWS,)),
+    ("ReflectionPad1d(2)", (SEQUENCE,)),
+    ("ReflectionPad2d((1, 2, -1, 3))", (IMAGE,)),
+    ("ReflectionPad3d(1)", (VOLUME,)),
+    ("ReplicationPad1d((3, 0))", (SEQUENCE,)),
+    ("ReplicationPad2d(1)", (IMAGE,)),
+    ("ReplicationPad3d(2)", (VOLUME,)),
+    ("SyncBatchNorm(4)", (IMAGE,)),
+    ("TripletMarginWithDistanceLoss(margin=0.5)", (ROWS, ROWS, ROWS)),
 ]
 BESIDES = {  # classes which no line above can make by itself
     "Module": "every line is one",
     "ModuleList": "test_containers_of_modules",
     "ModuleDict": "test_containers_of_modules",
     "ParameterList": "test_containers_of_modules",
+    "AdaptiveLogSoftmaxWithLoss": "which clusters it computes depends on the targets: tests/nn/test_containers.py",
+    "Container": "warns, and has no forward",
+    "LazyBatchNorm1d": "is a BatchNorm1d after its first call, and so the others; tests/nn/test_lazy.py",
+    **{f"LazyBatchNorm{rank}d": "see LazyBatchNorm1d" for rank in (2, 3)},
+    **{f"Lazy{kind}{rank}d": "see LazyBatchNorm1d" for kind in LAZY for rank in (1, 2, 3)},
+    "LazyLinear": "see LazyBatchNorm1d",
+    "NLLLoss2d": "is NLLLoss, and warns",
+    "ParameterDict": "test_containers_of_modules",
     "RNNBase": "RNN, LSTM and GRU are one",
     "RNNCellBase": "RNNCell, LSTMCell and GRUCell are one",
 }
@@ -233,6 +302,12 @@ def given(inputs: tuple[Any, ...], floating: Any, call: int) -> list[Any]:
     for what in inputs:
         if isinstance(what, Classes):
             tensors.append(ad.from_numpy(numbers.integers(0, what.below, what.shape)))
+        elif isinstance(what, Lengths):
+            tensors.append(ad.tensor(what.values))
+        elif isinstance(what, Places):
+            lead, count = what.shape[:2], int(np.prod(what.shape[2:]))
+            rows = [numbers.permutation(count * what.spread)[:count] for _ in range(int(np.prod(lead)))]
+            tensors.append(ad.from_numpy(np.stack(rows).reshape(what.shape)))
         elif isinstance(what, Signs):
             tensors.append(ad.from_numpy(numbers.choice([-1, 1], what.shape)))
         elif isinstance(what, Unit):
@@ -336,7 +411,7 @@ EDGES = [np.nan, np.inf, -np.inf, -0.0, 1e-40, -3e38, 90.0]
 @pytest.mark.parametrize(("text", "inputs"), MODULES, ids=IDS)
 def test_an_edge_among_the_inputs(text: str, inputs: Any, edge: float) -> None:
     """NaN and infinities come out, and gradients of them, where they do eagerly."""
-    shapes = [what for what in inputs if not isinstance(what, Classes)]
+    shapes = [what for what in inputs if not isinstance(what, (Classes, Lengths, Places))]
     if not shapes or text.startswith("BCELoss"):
         return  # indices, or probabilities, which are checked
 
@@ -369,12 +444,13 @@ class Mixture(nn.Module):
         self.named = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 4))})
         self.scales = nn.ParameterList([ad.full((4,), 0.5), ad.ones(())])
         self.offset = nn.Buffer(ad.ones(4))
+        self.gains = nn.ParameterDict({"a": ad.full((4,), 1.5)})
 
     def forward(self, x: Any) -> Any:
         for part in self.parts:
             x = part(x)
         named = [part(x) * scale for part, scale in zip(self.named.values(), self.scales, strict=True)]
-        return sum(named) + self.offset
+        return sum(named) * self.gains["a"] + self.offset
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -68,7 +68,42 @@ def test_a_value_goes_into_the_first_gap_that_holds_it() -> None:
 
 
 def test_nothing_needs_nothing() -> None:
-    assert plan([]) == Plan({}, 0, 0)
+    assert plan([]) == Plan({}, 0, 0, {}, {})
+
+
+@st.composite
+def large_spans(draw: Any) -> Span:
+    first = draw(st.integers(0, 12))
+    return span(draw(st.integers(1, 40)) * 8192, first, first + draw(st.integers(0, 6)))
+
+
+@given(st.lists(large_spans(), max_size=24), st.lists(large_spans(), max_size=6), st.integers(0, 8))
+def test_what_is_lent_is_free_for_as_long(needed: list[Span], late: list[Span], since: int) -> None:
+    late = [s._replace(last=99) for s in late]
+    made, alone = plan(needed, late, since), plan(needed)
+    assert made.offsets.keys() | made.lent.keys() == {s.value for s in needed}
+    assert not made.offsets.keys() & made.lent.keys()
+    assert made.late.keys() == ({s.value for s in late} if made.lent else set())
+    assert made.size <= alone.unshared
+    block = [s for s in (*needed, *late) if s.value in made.lent or s.value in made.late]
+    for a, b in combinations(block, 2):
+        if a.first <= b.last and b.first <= a.last:
+            places = made.late | made.lent
+            low, high = sorted((a.value, b.value), key=places.__getitem__)
+            assert places[low] + low.nbytes <= places[high]
+    for s in needed:
+        if s.value in made.lent:
+            assert s.first >= since, "until then, what lies there is still wanted"
+            assert made.lent[s.value] + s.value.nbytes <= sum(-(-s.value.nbytes // 64) * 64 for s in late)
+
+
+def test_late_memory_is_lent_until_it_is_filled() -> None:
+    early, gradient = span(1 << 18, 0, 4), span(1 << 18, 5, 9)
+    made = plan([early], [gradient])
+    assert made == Plan({}, 0, 0, {gradient.value: 0}, {early.value: 0})
+    assert str(made).endswith("; 1 values of 1048576 bytes lie where gradients will")
+    assert not plan([early._replace(last=5)], [gradient]).lent, "the kernel that fills it reads what lay there"
+    assert not plan([early], [gradient], since=1).lent
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])

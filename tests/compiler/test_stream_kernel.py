@@ -88,7 +88,7 @@ def test_draws_are_those_of_the_eager_generator(name: str, size: int, target: Ta
             generator.uniform((before,), F32)
         for _ in range(2):
             same_bits(draw(ours), op.op.evaluate(shape=(size,), generator=theirs, **params))
-            same_bits(ours.get_state(), theirs.get_state())
+            same_bits(ours.place(), theirs.place())
         same_bits(ours.uniform((3,), F64), theirs.uniform((3,), F64))
 
 
@@ -104,7 +104,7 @@ def test_each_element_with_its_own_probability(size: int, dtype: Any, kind: Any)
     draw = Drawing(plan, (size,), host())
     for _ in range(3):
         same_bits(draw(ours, p), random.bernoulli.op.evaluate(p, dtype=dtype, generator=theirs))
-    same_bits(ours.get_state(), theirs.get_state())
+    same_bits(ours.place(), theirs.place())
 
 
 def test_many_normals_of_many_seeds() -> None:
@@ -116,7 +116,7 @@ def test_many_normals_of_many_seeds() -> None:
         for seed in range(20 if kind == F32 else 4):
             ours, theirs = (Generator().manual_seed(seed) for _ in range(2))
             same_bits(draw(ours), random.normal.op.evaluate(shape=(50, 41), generator=theirs, **params))
-            same_bits(ours.get_state(), theirs.get_state())
+            same_bits(ours.place(), theirs.place())
 
 
 def test_a_large_mask() -> None:
@@ -125,22 +125,22 @@ def test_a_large_mask() -> None:
     assert plan is not None
     ours, theirs = (Generator().manual_seed(7) for _ in range(2))
     same_bits(Drawing(plan, (768, 512), host())(ours), op.op.evaluate(shape=(768, 512), generator=theirs, **params))
-    same_bits(ours.get_state(), theirs.get_state())
+    same_bits(ours.place(), theirs.place())
 
 
 def test_the_state_stays_in_its_place() -> None:
     generator = Generator().manual_seed(1)
     memory = generator.memory()
-    states = [generator.get_state()]
+    states = [generator.place()]
     for change in (
         lambda: generator.manual_seed(2),
         lambda: generator.uniform((1000,), F32),
-        lambda: generator.set_state(states[0]),
+        lambda: generator.move_to(states[0]),
         lambda: generator.seed(),
     ):
         change()
         assert generator.memory().ctypes.data == memory.ctypes.data
-        states.append(generator.get_state())
+        states.append(generator.place())
         same_bits(memory[:624].astype(np.uint64), states[-1][24 : 24 + 8 * 624].view(np.uint64))
 
 
@@ -160,16 +160,16 @@ def test_a_seed_given_after_the_memory_was_taken_is_in_it() -> None:
     assert plan is not None
     draw, generator = Drawing(plan, (5,), host()), Generator()
     generator.memory()
-    start = Generator().manual_seed(9).get_state()
+    start = Generator().manual_seed(9).place()
     for change in (
         lambda: generator.manual_seed(9),
-        lambda: generator.set_state(start),
+        lambda: generator.move_to(start),
     ):
         change()
-        fresh = generator.get_state()
+        fresh = generator.place()
         same_bits(fresh, start)
         same_bits(draw(generator), Generator().manual_seed(9).uniform((5,), F32))
-        assert not np.array_equal(generator.get_state(), fresh)
+        assert not np.array_equal(generator.place(), fresh)
 
 
 def test_a_fresh_stream_is_fresh_until_something_is_drawn() -> None:
@@ -177,13 +177,13 @@ def test_a_fresh_stream_is_fresh_until_something_is_drawn() -> None:
     other = torch.Generator().manual_seed(5)
     ours = Generator().manual_seed(5)
     ours.memory()
-    same_bits(ours.get_state(), other.get_state().numpy())
+    same_bits(ours.place(), other.get_state().numpy())
     plan = planned(random.uniform, (624,), DRAWS["unit"][1])
     assert plan is not None
     draw = Drawing(plan, (624,), host())
     for _ in range(3):  # whole blocks: the position is the same after each
         same_bits(draw(ours), torch.rand(624, generator=other).numpy())
-        same_bits(ours.get_state(), other.get_state().numpy())
+        same_bits(ours.place(), other.get_state().numpy())
 
 
 @pytest.mark.parametrize(

@@ -33,3 +33,20 @@ def test_one_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_was_made_counts_as_old() -> None:
+    with uncollected():
+        held: list[list[int]] = [[]]
+    assert not any(x is held for x in gc.get_objects(generation=0))
+
+
+def test_what_the_user_has_frozen_stays_so() -> None:
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with uncollected():
+            pass
+        assert gc.get_freeze_count() == before > 0
+    finally:
+        gc.unfreeze()

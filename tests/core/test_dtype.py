@@ -12,7 +12,20 @@ from tests.functions.oracle import torch
 import adjoint as ad
 from adjoint.core.dtype import DTYPES, as_dtype, promote
 
-NAMES = [d.name for d in DTYPES.values()]
+WIDE = ("uint16", "uint32", "uint64")  # PyTorch promotes them with floats only
+NAMES = [d.name for d in DTYPES.values() if d.name not in WIDE]
+
+
+@pytest.mark.parametrize("left", WIDE)
+@pytest.mark.parametrize("right", [*WIDE, "bool", "uint8", "int8", "int64", "float32", "complex64"])
+def test_promotion_of_wide_unsigned_integers(left: str, right: str) -> None:
+    kinds = [getattr(ad, name) for name in (left, right)]
+    if left == "uint64" and right.startswith("int"):
+        with pytest.raises(RuntimeError, match="no integer type holds both"):
+            ad.promote_types(*kinds)
+        return
+    expected = right if right in ("float32", "complex64") else np.promote_types(left, right).name
+    assert ad.promote_types(*kinds).name == ad.promote_types(*kinds[::-1]).name == expected
 
 
 @pytest.mark.parametrize("left", NAMES)
@@ -38,7 +51,7 @@ def test_result_type(left: str, right: Any, shapes: Any) -> None:
     assert f"torch.{made(ad).name}" == str(made(torch))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *WIDE])
 def test_properties(name: str) -> None:
     ours, theirs = getattr(ad, name), getattr(torch, name)
     for fact in ("is_floating_point", "is_complex", "is_signed", "itemsize"):
@@ -62,7 +75,7 @@ def test_aliases() -> None:
         assert f"torch.{getattr(ad, short).name}" == str(getattr(torch, short))
 
 
-@pytest.mark.parametrize("given", ["U3", np.uint16, np.float128 if hasattr(np, "float128") else np.uint32, object])
+@pytest.mark.parametrize("given", ["U3", "M8[s]", np.float128 if hasattr(np, "float128") else "S2", object])
 def test_types_that_no_tensor_has(given: Any) -> None:
     with pytest.raises(TypeError, match="no tensor can hold elements of type"):
         as_dtype(given)

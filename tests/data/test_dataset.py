@@ -60,7 +60,7 @@ def test_concatenation() -> None:
     with pytest.raises(AssertionError, match="empty iterable"):
         data.ConcatDataset([])
     with pytest.raises(AssertionError, match="does not support IterableDataset"):
-        data.ConcatDataset([a, Stream(1)])  # type: ignore[list-item]
+        data.ConcatDataset([a, Stream(1)])
 
 
 def test_chain() -> None:
@@ -149,3 +149,55 @@ def test_collate_refusals() -> None:
         data.default_collate([object()])
     with pytest.raises(TypeError, match="found <U1"):
         data.default_collate([np.array(["a"])])
+
+
+def test_stack() -> None:
+    class Many(data.Dataset[int]):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return [10 * i for i in indices]
+
+    x = data.TensorDataset(ad.arange(3))
+    pairs = data.StackDataset(x, Many())
+    assert [(int(a[0]), b) for a, b in pairs.__getitems__([2, 0])] == [(2, 20), (0, 0)]
+    named = data.StackDataset(x=x, y=[4, 5, 6])
+    assert len(named) == 3
+    assert named[1]["y"] == 5
+    (batch,) = data.DataLoader(named, 3)
+    assert batch["y"].tolist() == [4, 5, 6]
+    for given, named_ones, message in (
+        ((), {}, "At least one dataset"), ((x,), {"y": x}, "both kinds"), ((x, [1]), {}, "Size mismatch"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            data.StackDataset(*given, **named_ones)
+
+    class Short(Many):
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return [0]
+
+    with pytest.raises(ValueError, match=r"size mismatch\. Expected 2, got 1"):
+        data.StackDataset(Short()).__getitems__([0, 1])
+
+
+def test_collate_with_rules_of_ones_own() -> None:
+    from adjoint.data.collate import collate, default_collate_fn_map
+
+    class Mine:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+    def numbers(batch: Any, *, collate_fn_map: Any = None) -> Any:
+        return [mine.n for mine in batch]
+
+    assert collate([(Mine(1), 2), (Mine(3), 4)], collate_fn_map={Mine: numbers, int: max_of})[0] == [1, 3]
+    default_collate_fn_map[Mine] = numbers
+    try:
+        assert data.default_collate([{"a": Mine(1)}, {"a": Mine(2)}]) == {"a": [1, 2]}
+    finally:
+        del default_collate_fn_map[Mine]
+
+
+def max_of(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    return max(batch)

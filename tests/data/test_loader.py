@@ -215,7 +215,9 @@ def test_streams(options: dict[str, Any], count: int) -> None:
 @pytest.mark.parametrize(
     ("dataset", "options", "error", "message"),
     [
-        (Numbers(3), {"num_workers": 2}, RuntimeError, "num_workers=2 is not implemented yet"),
+        (Numbers(3), {"num_workers": 1, "prefetch_factor": -1}, ValueError, "should be non-negative"),
+        (Numbers(3), {"num_workers": 1, "multiprocessing_context": "x"}, ValueError, "a valid start method in"),
+        (Numbers(3), {"num_workers": 1, "multiprocessing_context": 3}, TypeError, "a valid context object or a string"),
         (Numbers(3), {"num_workers": -1}, ValueError, "should be non-negative"),
         (Numbers(3), {"timeout": -1}, ValueError, "timeout option should be non-negative"),
         (Numbers(3), {"prefetch_factor": 2}, ValueError, "prefetch_factor"),
@@ -253,3 +255,74 @@ def test_samplers_refuse() -> None:
         data.BatchSampler(range(3), True, False)
     with pytest.raises(NotImplementedError):
         iter(data.Sampler())
+
+
+def test_weighted_random_sampler_is_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    weights = [0.1, 2.0, 0.0, 5.0, 1.0]
+    for options in ({}, {"replacement": False}):
+        ours = data.WeightedRandomSampler(weights, 4, generator=ad.Generator().manual_seed(1), **options)
+        theirs = torch.utils.data.WeightedRandomSampler(
+            weights, 4, generator=torch.Generator().manual_seed(1), **options
+        )
+        assert [*ours, *ours, len(ours)] == [*theirs, *theirs, len(theirs)]
+    with pytest.raises(ValueError, match="num_samples=True"):
+        data.WeightedRandomSampler(weights, True)
+    with pytest.raises(ValueError, match=r"weights have shape \(1, 5\)"):
+        data.WeightedRandomSampler([weights], 2)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("count", "replicas"), [(10, 3), (9, 3), (2, 5), (11, 4)])
+def test_distributed_sampler_is_pytorchs(count: int, replicas: int, shuffle: bool, drop_last: bool) -> None:
+    torch = pytest.importorskip("torch")
+    for rank in range(replicas):
+        both = [
+            module.DistributedSampler(range(count), replicas, rank, shuffle=shuffle, seed=3, drop_last=drop_last)
+            for module in (data, torch.utils.data)
+        ]
+        for sampler in both:
+            sampler.set_epoch(2)
+        assert [*both[0], len(both[0])] == [*both[1], len(both[1])]
+
+
+def test_distributed_sampler_of_one_process_and_its_refusal() -> None:
+    assert list(data.DistributedSampler(range(4), shuffle=False)) == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"Invalid rank 2, rank should be in the interval \[0, 1\]"):
+        data.DistributedSampler(range(4), 2, 2)
+
+
+def test_a_stream_longer_than_it_said_warns() -> None:
+    class Short(Stream):
+        def __len__(self) -> int:
+            return 1
+
+    loader = data.DataLoader(Short(2))
+    assert len(loader) == 1
+    with pytest.warns(UserWarning, match=r"was reported to be 1 \(when accessing len\(dataloader\)\), but 2 samples"):
+        list(loader)
+
+
+def test_a_pass_goes_on_after_an_error() -> None:
+    def fails(samples: list[Any]) -> int:
+        if int(samples[0][0]) == 1:
+            raise ValueError("one")
+        return int(samples[0][0])
+
+    passing = iter(data.DataLoader(Numbers(3), collate_fn=fails))
+    assert next(passing) == 0
+    with pytest.raises(ValueError, match="one"):
+        next(passing)
+    assert list(passing) == [2]
+
+
+def test_the_names_where_pytorch_has_them() -> None:
+    from adjoint.utils.data import DataLoader, _utils, dataloader, sampler
+    from adjoint.utils.data.dataset import Subset
+    from adjoint.utils.data.distributed import DistributedSampler
+
+    assert DataLoader is data.DataLoader is dataloader.DataLoader
+    assert (Subset, DistributedSampler) == (data.Subset, data.DistributedSampler)
+    assert sampler.Sampler is data.Sampler
+    assert _utils.collate.default_collate is data.default_collate

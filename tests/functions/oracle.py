@@ -12,7 +12,9 @@ import adjoint
 
 torch = pytest.importorskip("torch")
 
-TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-12, "complex64": 2e-6, "complex128": 1e-12}
+TOLERANCE = {
+    "bfloat16": 2**-7, "float16": 2e-3, "float32": 2e-6, "float64": 1e-12, "complex64": 2e-6, "complex128": 1e-12,
+}  # fmt: skip
 ERRORS = (RuntimeError, IndexError, TypeError, ValueError)
 
 
@@ -52,6 +54,8 @@ def equal(ours: Any, theirs: Any, factor: float = 1.0) -> None:
         name = str(theirs.dtype).removeprefix("torch.")
         assert ours.dtype.name == name, f"{ours.dtype.name} for {name}"
         assert ours.requires_grad == theirs.requires_grad
+        if name == "bfloat16":
+            ours, theirs = ours.float(), theirs.float()
         got, expected = ours.detach().numpy(), theirs.detach().numpy()
         if name in TOLERANCE:
             allowed = factor * TOLERANCE[name]
@@ -99,8 +103,9 @@ def tensor(library: Any, value: Any, gradient: bool = True) -> Any:
     """An array as a tensor of `library`, a leaf that wants a gradient if it is floating; anything else as it is."""
     if not isinstance(value, np.ndarray):
         return value
-    made = library.tensor(value)
-    return made.requires_grad_() if gradient and value.dtype.kind == "f" else made
+    narrow = value.dtype.name == "bfloat16"
+    made = library.tensor(value.astype(np.float32)).bfloat16() if narrow else library.tensor(value)
+    return made.requires_grad_() if gradient and value.dtype.kind in "fV" else made
 
 
 def _tensors_in(library: Any, out: Any) -> list[Any]:

@@ -101,7 +101,11 @@ def test_products_where_the_caller_says() -> None:
     assert ad.allclose(out, a @ q @ q)
 
 
-def test_a_fraction_of_integers_is_refused() -> None:
-    x = ad.ones(2, 2, dtype=ad.int64)
-    with pytest.raises(RuntimeError, match="addmm: For integral input tensors"):
-        ad.addmm(x, x, x, beta=0.5)
+@pytest.mark.parametrize(("beta", "alpha"), [(0.5, 1), (2.7, 1.6), (1, -1.5)])
+def test_fractions_are_left_out_of_factors_of_integers(beta: float, alpha: float) -> None:
+    torch = pytest.importorskip("torch")
+    x = np.arange(4).reshape(2, 2)
+    a, b = ad.from_numpy(x), torch.from_numpy(x)
+    assert ad.addmm(a, a, a, beta=beta, alpha=alpha).tolist() == torch.addmm(b, b, b, beta=beta, alpha=alpha).tolist()
+    ours, theirs = (m.addmv(y[0], y, y[1], beta=beta, alpha=alpha) for m, y in ((ad, a), (torch, b)))
+    assert ours.tolist() == theirs.tolist()

@@ -131,6 +131,15 @@ def test_resize() -> None:
     assert x.resize_as_(ad.zeros(2)).tolist() == [0.0, 1.0]
 
 
+def test_shapes_under_deprecated_names() -> None:
+    x: Any = ad.arange(6.0, requires_grad=True)
+    with pytest.warns(UserWarning, match="non-inplace resize_as is deprecated"):
+        x.resize_as(ad.zeros(2, 3))[1].sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    with pytest.warns(UserWarning, match="deprecated"), pytest.raises(RuntimeError):
+        x.resize_as(ad.zeros(4))
+
+
 def test_set_takes_over_memory() -> None:
     x, y = ad.zeros(3), ad.arange(6.0)
     x.set_(y[2:4])

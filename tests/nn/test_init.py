@@ -105,3 +105,55 @@ def test_nothing_to_draw() -> None:
     with pytest.warns(UserWarning, match="zero-element tensors"):
         nn.init.kaiming_uniform_(ad.empty(0, 3))
     assert nn.init.orthogonal_(ad.empty(0, 3)).numel() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        ("dirac_(w)", (3, 4, 5)),
+        ("dirac_(w, 2)", (4, 2, 5, 3)),
+        ("dirac_(w)", (4, 2, 5, 3, 3)),
+        ("dirac_(w)", (2, 4, 2)),
+    ],
+)
+def test_dirac(call: str, shape: Any) -> None:
+    np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
+
+
+@pytest.mark.parametrize("call", ["sparse_(w, 0.3)", "sparse_(w, 1.0)", "sparse_(w, 0.0, std=2.0)"])
+def test_sparse(call: str) -> None:
+    for shape in ((10, 5), (3, 20)):
+        np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("dirac_(lib.empty(3, 3))", "Only tensors with 3, 4, or 5 dimensions are supported"),
+        ("dirac_(lib.empty(3, 2, 2), 2)", "dim 0 must be divisible by groups"),
+        ("sparse_(lib.empty(3), 0.1)", "Only tensors with 2 dimensions are supported"),
+        ("eye_(lib.empty(3))", "Only tensors with 2 dimensions are supported"),
+        ("calculate_gain('leaky_relu', True)", "negative_slope True not a valid number"),
+        ("calculate_gain('leaky_relu', 'a')", "negative_slope a not a valid number"),
+        ("calculate_gain('none')", "Unsupported nonlinearity none"),
+    ],
+)
+def test_errors_are_pytorchs(call: str, message: str) -> None:
+    for library in (ad, torch):
+        with pytest.raises(ValueError, match=message):
+            eval(f"lib.nn.init.{call}", {"lib": library})
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "eye", "xavier_uniform", "xavier_normal", "kaiming_uniform",
+                                  "kaiming_normal", "orthogonal"])  # fmt: skip
+def test_old_names_warn(name: str) -> None:
+    with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`"):
+        old = drawn(ad, f"{name}(w)", (4, 3), "float32")
+    np.testing.assert_array_equal(old, drawn(ad, f"{name}_(w)", (4, 3), "float32"))
+
+
+def test_old_names_of_what_takes_more_arguments_warn() -> None:
+    for old, shape in (("constant(w, 2)", (4, 3)), ("sparse(w, 0.4)", (4, 3)), ("dirac(w)", (4, 3, 2))):
+        with pytest.warns(FutureWarning, match="deprecated"):
+            given = drawn(ad, old, shape, "float32")
+        np.testing.assert_array_equal(given, drawn(ad, old.replace("(", "_(", 1), shape, "float32"))

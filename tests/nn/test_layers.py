@@ -255,9 +255,11 @@ def test_errors_in_the_same_words(code: str) -> None:
     assert str(ours.value) == str(theirs.value)
 
 
-def test_padding_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="padding_mode 'reflect' is not supported yet"):
-        ad.nn.Conv2d(1, 1, 3, padding_mode="reflect")
+def test_unknown_padding_modes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"padding_mode must be one of .*, but got padding_mode='mirror'"):
+        ad.nn.Conv2d(1, 1, 3, padding_mode="mirror")
+    with pytest.raises(ValueError, match='Only "zeros" padding mode is supported for ConvTranspose2d'):
+        ad.nn.ConvTranspose2d(1, 1, 3, padding_mode="reflect")
 
 
 @pytest.mark.parametrize(("code", "message"), [
@@ -267,10 +269,9 @@ def test_padding_mode_is_refused() -> None:
     ("Embedding.from_pretrained(lib.ones(3))", "Embeddings parameter is expected to be 2-dimensional"),
 ])  # fmt: skip
 def test_embedding_errors(code: str, message: str) -> None:
-    with pytest.raises(AssertionError, match=message):
-        made(torch, code)
-    with pytest.raises(ValueError, match=message):
-        made(ad, code)
+    for library in (torch, ad):
+        with pytest.raises(AssertionError, match=message):
+            made(library, code)
 
 
 def test_embedding_from_pretrained() -> None:

@@ -20,31 +20,50 @@ from adjoint.core.op import Op
 from adjoint.functions import activation, classification, distance, linear, loss, pooling
 from adjoint.functions import convolution as convolutions
 from adjoint.ops import (
+    airy,
     arithmetic,
     assignment,
     attention,
+    bessel,
     bitwise,
     comparison,
     contraction,
     convolution,
     creation,
+    distributions,
+    eigenpairs,
     elementary,
+    factorisation,
+    factors,
+    fourier,
     gamma,
     incomplete_gamma,
     indexing,
+    ldl,
+    least_squares,
     linalg,
+    lu,
+    matrix_exponential,
     movement,
+    normal,
     normalization,
     ordering,
+    orthogonal,
+    places,
     random,
     reduction,
+    representation,
     scan,
     scatter,
     selection,
+    spectrum,
     strides,
     transcendental,
+    triangular,
     windows,
+    zeta,
 )
+from adjoint.ops import complex as of_complex
 from adjoint.ops import pooling as pools
 
 Shape = tuple[int, ...]
@@ -117,7 +136,15 @@ def _unary() -> list[Sample]:
         comparison.isnan: (-2, 2), comparison.isinf: (-2, 2), comparison.isfinite: (-2, 2),
         elementary.acosh: (1.2, 3), elementary.asinh: (-2, 2), elementary.atanh: unit, elementary.erfc: (-2, 2),
         elementary.sinc: (0.1, 2), elementary.frac: (-2.33, 2.4), elementary.signbit: (-2, 2),
+        of_complex.conj: (-2, 2), of_complex.sgn: (-2.05, 2), of_complex.angle: (-2.05, 2),
         gamma.lgamma: positive, gamma.digamma: positive, gamma.erfinv: unit,
+        airy.airy_ai: (-2, 2), bessel.i0: (-2, 2), bessel.i0e: (-2.05, 2), bessel.i1: (-2.05, 2),
+        bessel.i1e: (-2.05, 2), bessel.bessel_j0: (-9, 9), bessel.bessel_j1: (-9.03, 9), bessel.bessel_y0: (0.5, 9),
+        bessel.bessel_y1: (0.5, 9), bessel.modified_bessel_k0: positive, bessel.modified_bessel_k1: positive,
+        bessel.scaled_modified_bessel_k0: positive, bessel.scaled_modified_bessel_k1: positive,
+        bessel.spherical_bessel_j0: (-4.05, 4), normal.erfcx: (-2, 2), normal.log_ndtr: (-3, 3),
+        normal.ndtri: (0.05, 0.95), zeta.entr: positive, representation.mantissa: (1.1, 1.9),
+        representation.unit: positive, representation.exponent: positive,
     }  # fmt: skip
     shapes: list[Shape] = [(3, 4), (), (0, 2)]
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0])
@@ -142,6 +169,15 @@ PAIRS: list[tuple[Shape, Shape]] = [
 ]  # fmt: skip
 
 
+o = orthogonal
+POLYNOMIALS = (
+    o.chebyshev_polynomial_t, o.chebyshev_polynomial_u, o.chebyshev_polynomial_v, o.chebyshev_polynomial_w,
+    o.hermite_polynomial_h, o.hermite_polynomial_he, o.laguerre_polynomial_l, o.legendre_polynomial_p,
+    o.shifted_chebyshev_polynomial_t, o.shifted_chebyshev_polynomial_u, o.shifted_chebyshev_polynomial_v,
+    o.shifted_chebyshev_polynomial_w,
+)  # fmt: skip
+
+
 def _binary() -> list[Sample]:
     either, positive, far = (-2.0, 2.0), (0.3, 2.5), (1.1, 2.7)
     domains: dict[Any, tuple[tuple[float, float], tuple[float, float]]] = {
@@ -159,6 +195,7 @@ def _binary() -> list[Sample]:
         elementary.nextafter: (either, either), elementary.heaviside: (either, either),
         incomplete_gamma.igamma: (positive, positive), incomplete_gamma.igammac: (positive, positive),
         elementary.fmax: (either, either), elementary.fmin: (either, either),
+        zeta.xlog1py: (either, positive), zeta.zeta: (far, positive),
     }  # fmt: skip
     samples = [
         _sample(
@@ -174,6 +211,7 @@ def _binary() -> list[Sample]:
         arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.floor_divide, arithmetic.remainder, arithmetic.fmod,
         arithmetic.maximum, arithmetic.minimum, comparison.eq, comparison.lt, comparison.logical_xor,
         bitwise.bitwise_and, bitwise.bitwise_or, bitwise.bitwise_xor, elementary.gcd, elementary.lcm,
+        bitwise.bitwise_left_shift, bitwise.bitwise_right_shift,
     )  # fmt: skip
     of_truths = (
         arithmetic.add, arithmetic.mul, comparison.logical_and, comparison.logical_or, comparison.logical_xor,
@@ -183,6 +221,8 @@ def _binary() -> list[Sample]:
     samples += [_sample(f, x, y, label="int") for f in of_integers]
     truths = np.array([True, True, False, False]), np.array([True, False, True, False])
     samples += [_sample(f, *truths, label="bool") for f in of_truths]
+    degrees = np.array([[0.0], [1.0], [2.0], [5.0], [9.0]])
+    samples += [_sample(f, draw("of-polynomials", (3,)), degrees) for f in POLYNOMIALS]
     x = draw("number", (3,), 0.3, 2.0)
     for f in (arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.div, arithmetic.pow, arithmetic.maximum):
         samples += [_sample(f, x, 1.5, label="number"), _sample(f, 1.5, x, label="number-first")]
@@ -225,6 +265,11 @@ def _reductions() -> list[Sample]:
         _sample(ordering.most_frequent, np.array([[2.0, 1.0, 2.0, np.nan, np.nan, 1.0]]), label="ties", axis=1),
         _sample(ordering.histogram, x, bins=4, low=-1.0, high=1.5),
         _sample(ordering.histogram, x, label="own-range", bins=3, low=0.0, high=0.0),
+        _sample(places.nonzero_places, np.round(x), size=5, fill=-1),
+        _sample(places.nonzero_places, np.array([0.0, 2.0]), label="few", size=3, fill=7),
+        _sample(places.bin_edges, x.reshape(6, 4), bins=3, at=1, bounds=None),
+        _sample(places.bin_edges, x.reshape(6, 4), label="bounds", bins=4, at=0, bounds=(-1.0, 2.0)),
+        _sample(places.counts_in_bins, x.reshape(12, 2), np.ones(12), np.arange(3.0), np.array([0.4, 1.0, 1.5])),
         _sample(ordering.isin, np.round(x), np.array([[1.0, 0.0]]), unique=False, invert=False),
         _sample(ordering.isin, np.array(2), np.arange(3), label="numbers", unique=True, invert=True),
         _sample(ordering.searchsorted, np.sort(x[0].ravel()), x, right=False, dtype=whole),
@@ -455,13 +500,47 @@ def _factorisations() -> list[Sample]:
     definite = np.array([[3.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 1.0]])
     return [
         *(_sample(f, x) for f in (linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet, linalg.sign_of_det)),
+        _sample(linalg.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),
         _sample(linalg.solve, x, draw("right", (2, 3, 2))),
         _sample(linalg.solve, x, draw("shared", (3, 2)), label="broadcast"),
-        _sample(linalg.cholesky, definite, smooth=(0,)),
-        _sample(linalg.eigh, definite, smooth=(0,)),
-        _sample(linalg.qr, tall),
-        _sample(linalg.svd, tall, label="tall"),
-        _sample(linalg.svd, wide, label="wide"),
+        _sample(triangular.solve_triangular, x, draw("right", (2, 3, 2)), upper=False),
+        _sample(triangular.solve_triangular, x, draw("shared", (3, 2)), label="unit", upper=True, unitriangular=True),
+        _sample(factorisation.cholesky, definite, smooth=(0,)),
+        _sample(factorisation.minor_not_positive, np.stack([definite, definite - 2 * np.eye(3)])),
+        _sample(factorisation.qr, tall),
+        _sample(factorisation.qr, wide, label="wide", mode="complete"),
+        _sample(factorisation.qr, tall, label="r", mode="r", smooth=()),
+        _sample(factorisation.geqrf, tall),
+        *(_sample(lu.lu, y, label=label) for label, y in {"square": x, "tall": tall, "wide": wide}.items()),
+        _sample(lu.exchanged, np.array([[3, 2, 3]]), rows=3, dtype=np.dtype(np.float64)),
+        _sample(factors.integers, np.array([[0.5, 2.0, 3.0]]), start=1, stop=3, smooth=()),
+        _sample(spectrum.eigh, definite, smooth=(0,)),
+        _sample(spectrum.eigvalsh, definite, smooth=(0,)),
+        _sample(spectrum.svd, tall, label="tall"),
+        _sample(spectrum.svd, wide, label="wide"),
+        _sample(spectrum.svd, tall, label="full", full=True, smooth=()),
+        _sample(spectrum.svdvals, tall),
+        _sample(ldl.ldl, definite),
+        _sample(ldl.ldl_solve, x, np.array([[1, 2, 3]] * 2), draw("right", (2, 3, 2)), smooth=(2,)),
+        _sample(least_squares.rank, tall, 0.0, 1e-6),
+        _sample(least_squares.rank, x, 2.0, 0.1, label="tolerances"),
+        _sample(least_squares.pinv, tall, 0.0, 1e-6, label="tall"),
+        _sample(least_squares.pinv, wide, 0.05, 0.0, label="wide"),
+        _sample(least_squares.lstsq, tall, draw("observed", (2, 4, 2)), rcond=1e-6),
+        _sample(matrix_exponential.matrix_exp, x * np.array([[[0.01]], [[0.3]]])),
+        _sample(matrix_exponential.exp_along, x, draw("direction", (2, 3, 3))),
+        _sample(matrix_exponential.matrix_exp, x[:1] * 2.5, label="large", smooth=()),
+        _sample(
+            eigenpairs.eigenpairs,
+            np.diag([9.0, 6.0, 4.0, 2.5, 1.0, 0.5]) + 0.1,
+            draw("start", (6, 2)),
+            np.eye(6),
+            smooth=(0,),
+            k=2,
+            largest=True,
+            niter=200,
+            tol=1e-13,
+        ),
     ]
 
 
@@ -482,7 +561,47 @@ def _made() -> list[Sample]:
         _sample(random.dropout_factor, p=0.3, **drawn),
         _sample(random.randint, low=-2, high=9, **{**drawn, "dtype": np.dtype(np.int64)}),
         _sample(random.randperm, count=6, dtype=np.dtype(np.int64), generator=7),
-        _sample(random.bernoulli, draw("p", (3, 4), 0.1, 0.9), dtype=np.dtype(np.float32), generator=7, smooth=()),
+        _sample(random.rrelu_slopes, draw("slopes", (3, 4)), low=0.1, high=0.3, generator=7, smooth=()),
+        _sample(random.bernoulli, draw("p", (3, 4), 0.1, 0.9), dtype=np.dtype(np.float32), generator=7),
+        _sample(random.serial_normal, mean=1.0, std=2.0, **drawn),
+        _sample(random.standard_deviation, draw("spread", (3, 4), 0.1, 2.0), smooth=()),
+        _sample(random.random_integers, low=5, **{**drawn, "dtype": np.dtype(np.int32)}),
+        _sample(random.random_integers, label="fewest words", low=None, **{**drawn, "dtype": np.dtype(np.int64)}),
+        _sample(distributions.cauchy, median=1.0, sigma=2.0, **drawn),
+        _sample(distributions.log_normal, mean=0.5, std=0.25, **drawn),
+        _sample(distributions.geometric, p=0.3, **drawn),
+        _sample(distributions.poisson, draw("rates", (3, 4), 0.5, 20.0), generator=7),
+        _sample(
+            distributions.binomial,
+            draw("trials", (3, 4), 5.0, 90.0),
+            draw("chances", (4,), 0.1, 0.9),
+            generator=7,
+            smooth=(),
+        ),
+        _sample(
+            distributions.multinomial,
+            draw("likely", (3, 4), 0.1, 0.9),
+            count=2,
+            replacement=False,
+            by_column=False,
+            generator=7,
+            smooth=(),
+        ),
+        _sample(distributions.standard_gamma, draw("shapes", (3, 4), 0.2, 9.0), generator=7, smooth=()),
+        _sample(
+            distributions.standard_gamma_gradient,
+            draw("shapes", (3, 4), 0.2, 20.0),
+            draw("found", (3, 4), 0.1, 20.0),
+            smooth=(),
+        ),
+        _sample(distributions.dirichlet, draw("concentration", (3, 4), 0.2, 9.0), generator=7, smooth=()),
+        _sample(
+            distributions.dirichlet_gradient,
+            draw("part", (3, 4), 0.01, 0.99),
+            draw("own", (3, 4), 0.2, 20.0),
+            draw("whole", (3, 4), 21.0, 40.0),
+            smooth=(),
+        ),
     ]
 
 
@@ -490,6 +609,36 @@ SAMPLES: list[Sample] = [
     *_unary(), *_binary(), *_reductions(), *_movements(), *_positions(), *_contractions(), *_attention(),
     *_factorisations(), *_made(),
 ]  # fmt: skip
+
+
+def _of_complex() -> list[Sample]:
+    z, real, parts = (draw(name, (3, 4, 6)) for name in ("of complex", "of real", "parts"))
+    z = z + 1j * draw("imaginary", (3, 4, 6))
+    transforms = [
+        _complex(fourier.fft_c2c, z, label=label, axes=axes, inverse=inverse, scale=scale)
+        for label, axes, inverse, scale in (("forward", (2,), False, 1.0), ("inverse", (0, 2), True, 0.25))
+    ]
+    return [
+        _complex(spectrum.eig, np.array([[3.0, 1.0, -0.4], [0.5, 2.0, 0.6], [-0.2, 0.3, 1.0]])),
+        _complex(of_complex.conj, z), _complex(of_complex.sgn, z), _complex(of_complex.angle, z),
+        _complex(arithmetic.abs, z), _complex(of_complex.view_as_real, z),
+        _complex(of_complex.view_as_complex, parts[..., :2]), *transforms,
+        *(
+            _complex(fourier.fft_r2c, real[..., :n], label=f"{n}", axes=axes, scale=0.5)
+            for n, axes in ((6, (2,)), (5, (0, 2)))
+        ),
+        *(
+            _complex(fourier.fft_c2r, z[..., :4], label=f"{n}", axes=axes, n=n, scale=0.5)
+            for n, axes in ((6, (2,)), (7, (0, 2)))
+        ),
+    ]  # fmt: skip
+
+
+def _complex(function: Any, *inputs: Any, label: str = "", **params: Any) -> Sample:
+    return _sample(function, *inputs, label=label, smooth=range(len(inputs)), **params)
+
+
+COMPLEX: list[Sample] = _of_complex()  # of complex numbers, or giving them: tests/ops/test_complex.py
 
 
 def declared_ops() -> dict[int, tuple[str, Op]]:

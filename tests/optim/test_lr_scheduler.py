@@ -20,6 +20,20 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("LambdaLR", {"lr_lambda": [lambda epoch: 0.9**epoch, lambda epoch: epoch + 1]}),
     ("LinearLR", {}),
     ("LinearLR", {"start_factor": 0.1, "end_factor": 0.7, "total_iters": 9}),
+    ("MultiplicativeLR", {"lr_lambda": lambda epoch: 0.95}),
+    ("MultiplicativeLR", {"lr_lambda": [lambda epoch: 0.9, lambda epoch: 1 + epoch % 3]}),
+    ("ConstantLR", {}),
+    ("ConstantLR", {"factor": 0.5, "total_iters": 3}),
+    ("PolynomialLR", {"total_iters": 12, "power": 2.5}),
+    ("PolynomialLR", {}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 4}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2, "eta_min": 0.001}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 4}),
+    ("CyclicLR", {"base_lr": [0.01, 0.02], "max_lr": 0.1, "step_size_up": 3, "step_size_down": 5}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "mode": "triangular2"}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "cycle_momentum": False}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.2, "step_size_up": 3, "scale_fn": lambda x: 1 / (x + 1), "gamma": 2}),
     ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20}),
     ("OneCycleLR", {"max_lr": [0.5, 0.1], "epochs": 4, "steps_per_epoch": 5, "anneal_strategy": "linear"}),
     ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20, "three_phase": True, "pct_start": 0.25}),
@@ -117,6 +131,18 @@ def test_warnings() -> None:
         ("LambdaLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
         ("LinearLR", {"start_factor": 0}, ValueError, "Starting multiplicative factor"),
         ("LinearLR", {"end_factor": 1.5}, ValueError, "Ending multiplicative factor"),
+        ("MultiplicativeLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
+        ("MultiplicativeLR", {"lr_lambda": 3}, TypeError, "lr_lambda should be a function, but got int"),
+        ("ConstantLR", {"factor": 1.1}, ValueError, "Constant multiplicative factor expected to be between 0 and 1"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 0}, ValueError, "Expected positive integer T_0, but got 0"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 1, "T_mult": 0.5}, ValueError, "Expected integer T_mult >= 1"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 1, "eta_min": "0"}, ValueError, "Expected float or int eta_min"),
+        ("CyclicLR", {"base_lr": [1], "max_lr": 2}, ValueError, "base_lr has 1 values, param_groups has 2"),
+        ("CyclicLR", {"base_lr": 1, "max_lr": 2, "mode": "square"}, ValueError, "mode is invalid and scale_fn is None"),
+        ("ReduceLROnPlateau", {"factor": 1.0}, ValueError, "Factor should be < 1.0"),
+        ("ReduceLROnPlateau", {"mode": "mean"}, ValueError, "mode mean is unknown!"),
+        ("ReduceLROnPlateau", {"threshold_mode": "both"}, ValueError, "threshold mode both is unknown!"),
+        ("ReduceLROnPlateau", {"min_lr": [0.1]}, ValueError, "expected 2 min_lrs, got 1"),
         ("OneCycleLR", {"max_lr": 1}, ValueError, "You must define either total_steps OR"),
         ("OneCycleLR", {"max_lr": 1, "total_steps": 0}, ValueError, "Expected positive integer total_steps, but got 0"),
         ("OneCycleLR", {"max_lr": 1, "epochs": 2, "steps_per_epoch": 1.5}, ValueError, "integer steps_per_epoch"),
@@ -134,9 +160,14 @@ def test_refusals_change_nothing(name: str, options: dict[str, Any], error: type
 
 
 def test_only_for_optimizers() -> None:
-    for make in (lr_scheduler.StepLR, lr_scheduler.LambdaLR, lr_scheduler.OneCycleLR):
+    makers: list[Any] = [lr_scheduler.StepLR, lr_scheduler.LambdaLR, lr_scheduler.OneCycleLR]
+    for make in makers:
         with pytest.raises(TypeError, match="str is not an Optimizer"):
             make("optimizer", 3)
+    with pytest.raises(TypeError, match="str is not an Optimizer"):
+        lr_scheduler.ReduceLROnPlateau("optimizer")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="str is not an Optimizer"):
+        lr_scheduler.CyclicLR("optimizer", 1, 2)  # type: ignore[arg-type]
 
 
 def test_one_cycle_ends() -> None:
@@ -160,6 +191,45 @@ def test_one_cycle_needs_momentum() -> None:
         lr_scheduler.OneCycleLR(plain, 1.0, total_steps=3)
     schedule = lr_scheduler.OneCycleLR(plain, 1.0, total_steps=30, cycle_momentum=False)
     assert schedule.get_last_lr() == [pytest.approx(0.04)]
+
+
+@each
+def test_rates_kept_in_tensors_follow_too(name: str, options: dict[str, Any]) -> None:
+    plain, held = optimizer(ad), optimizer(ad)
+    tensors = [ad.tensor(group["lr"], dtype=ad.float64) for group in held.param_groups]
+    for group, rate in zip(held.param_groups, tensors, strict=True):
+        group["lr"] = rate
+    schedules = [getattr(lr_scheduler, name)(o, **copy.copy(options)) for o in (plain, held)]
+    for _ in range(12):
+        for o, schedule in zip((plain, held), schedules, strict=True):
+            o.step()
+            schedule.step()
+        assert [group["lr"] for group in held.param_groups] == tensors
+        for group, rate in zip(plain.param_groups, tensors, strict=True):
+            assert rate.item() == pytest.approx(group["lr"], rel=1e-12)
+
+
+def test_a_step_that_was_replaced() -> None:
+    ours = optimizer(ad)
+    schedule = lr_scheduler.StepLR(ours, 3)
+    original = ours.step
+    ours.step = lambda: original()
+    ours.step()
+    with pytest.warns(UserWarning, match=r"`optimizer.step\(\)` has been overridden"):
+        schedule.step()
+
+
+def test_the_old_name() -> None:
+    from adjoint.optim.lr_scheduler import _LRScheduler
+
+    class Halving(_LRScheduler):
+        def get_lr(self) -> list[Any]:
+            return [base * 0.5**self.last_epoch for base in self.base_lrs]
+
+    ours = optimizer(ad)
+    schedule = Halving(ours)
+    sequence(ours, schedule, 2)
+    assert schedule.get_last_lr() == [0.025, 0.075]
 
 
 def test_rate_kept_in_a_tensor() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,6 @@ import pytest
 from tests.optim.twins import SHAPES, arrays, assert_same_path, give_gradients, parameters, torch_parameters, walk
 
 import adjoint as ad
-from adjoint.optim import adam as adam_module
-from adjoint.optim import sgd as sgd_module
 
 SGD: list[dict[str, Any]] = [
     {},
@@ -39,7 +38,30 @@ CASES = [
     *(("Adam", options) for options in ADAM),
     ("Adam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
     *(("AdamW", options) for options in ADAM),
+    ("Adadelta", {}),
+    ("Adadelta", {"rho": 0.4, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    ("Adafactor", {}),
+    ("Adafactor", {"beta2_decay": -0.5, "eps": (1e-3, 1e-2), "d": 2.0, "weight_decay": 0.1, "maximize": True}),
+    ("Adagrad", {}),
+    ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.2, "maximize": True}),
+    ("Adamax", {}),
+    ("Adamax", {"betas": (0.3, 0.9), "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    ("ASGD", {}),
+    ("ASGD", {"lambd": 0.1, "alpha": 0.5, "t0": 3, "weight_decay": 0.1, "maximize": True}),
+    ("NAdam", {}),
+    ("NAdam", {"betas": (0.3, 0.9), "weight_decay": 0.1, "momentum_decay": 0.02, "maximize": True}),
+    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {}),
+    ("RAdam", {"betas": (0.3, 0.6), "weight_decay": 0.1}),
+    ("RAdam", {"betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+    ("RMSprop", {}),
+    ("RMSprop", {"alpha": 0.4, "centered": True}),
+    ("RMSprop", {"centered": True, "momentum": 0.6, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    ("Rprop", {}),
+    ("Rprop", {"etas": (0.4, 1.7), "step_sizes": (1e-3, 0.1), "maximize": True}),
 ]
+NAMES = sorted({name for name, _ in CASES})
+MODULES = [import_module(f"adjoint.optim.{name.lower()}") for name in NAMES if name != "AdamW"]  # which is in adam
 named = pytest.mark.parametrize(("name", "options"), CASES)
 
 
@@ -65,7 +87,7 @@ def test_settings_as_tensors_give_the_same_bits(
         value = holder[key[0]][key[1]] if isinstance(key, tuple) else holder[key]
         return ad.tensor(float(value), dtype=ad.float64)
 
-    for module in (adam_module, sgd_module):
+    for module in MODULES:
         monkeypatch.setattr(module, "setting", as_tensor)
     params = parameters()
     traced = walk(getattr(ad.optim, name)(params, lr=0.05, **options), params, ad.tensor, "float32", range(6))
@@ -91,7 +113,7 @@ def _refuse(*_: Any, **__: Any) -> Any:
     raise AssertionError("a value was read")
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "Rprop"])
 def test_options_of_groups_and_their_changes(name: str) -> None:
     torch = pytest.importorskip("torch")
     paths = []
@@ -104,13 +126,13 @@ def test_options_of_groups_and_their_changes(name: str) -> None:
         optimizer.param_groups[1]["weight_decay"] = 0.0
         if name == "SGD":
             optimizer.param_groups[1]["momentum"] = 0.7
-        else:
+        elif "betas" in optimizer.defaults:
             optimizer.param_groups[1]["betas"] = (0.7, 0.8)
         paths.append(path + walk(optimizer, params, library.tensor, "float64", range(5, 12)))
     assert_same_path(paths[0], paths[1], "float64")
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_learning_rate_as_a_tensor(name: str, shape: tuple[int, ...]) -> None:
     params, plain = parameters("float64"), parameters("float64")
@@ -138,6 +160,7 @@ def test_amsgrad_may_be_switched_on_later() -> None:
         ("SGD", {"momentum": 0.9}, {"momentum_buffer"}),
         ("Adam", {}, {"step", "exp_avg", "exp_avg_sq"}),
         ("AdamW", {"amsgrad": True}, {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
+        ("RMSprop", {"momentum": 0.9}, {"step", "square_avg", "momentum_buffer"}),
     ],
 )
 def test_state_has_pytorchs_entries(name: str, options: dict[str, Any], entries: set[str]) -> None:

@@ -9,6 +9,11 @@ import pytest
 from tests.optim.twins import parameters, torch_parameters, walk
 
 import adjoint as ad
+from adjoint.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    required,
+)
 
 OPTIMIZERS = [ad.optim.SGD, ad.optim.Adam, ad.optim.AdamW]
 
@@ -232,6 +237,88 @@ def test_an_optimizer_of_the_users_own() -> None:
     assert other.state[other.param_groups[0]["params"][0]] == {"steps": 2}
     with pytest.raises(NotImplementedError, match="Optimizer has neither a step"):
         ad.optim.Optimizer([p], {}).step()
+
+
+def test_hooks_of_all_optimizers() -> None:
+    p, seen = one(), list[str]()
+    p.grad = ad.ones(1)
+    optimizer, other = ad.optim.SGD([p]), ad.optim.Adam([p])
+    optimizer.register_step_pre_hook(lambda *_: seen.append("own before"))
+    optimizer.register_step_post_hook(lambda *_: seen.append("own after"))
+    with (
+        register_optimizer_step_pre_hook(lambda o, args, kwargs: seen.append("before " + type(o).__name__)),
+        register_optimizer_step_post_hook(lambda o, args, kwargs: seen.append("after " + type(o).__name__)),
+    ):
+        optimizer.step()
+        other.step()
+    optimizer.step()
+    assert seen == [
+        "before SGD", "own before", "own after", "after SGD", "before Adam", "after Adam", "own before", "own after",
+    ]  # fmt: skip
+
+
+def test_hooks_around_state_dicts() -> None:
+    p, seen = one(), list[Any]()
+    optimizer = ad.optim.SGD([p], lr=0.5)
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append((o, "second")))
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append((o, "first")), prepend=True)
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "note": 7})
+    optimizer.register_state_dict_post_hook(lambda o, state: None)
+    saved = optimizer.state_dict()
+    assert seen == [(optimizer, "first"), (optimizer, "second")]
+    assert saved["note"] == 7
+
+    def faster(o: Any, state: Any) -> Any:
+        group = {**state["param_groups"][0], "lr": state["param_groups"][0]["lr"] * 2}
+        return {**state, "param_groups": [group]}
+
+    loading = ad.optim.SGD([one()])
+    loading.register_load_state_dict_pre_hook(faster)
+    loading.register_load_state_dict_pre_hook(lambda o, state: state.pop("note"), prepend=True).remove()
+    loading.register_load_state_dict_post_hook(lambda o: seen.append((o, o.param_groups[0]["lr"])))
+    loading.load_state_dict(saved)
+    assert seen[2:] == [(loading, 1.0)]
+    assert saved["param_groups"][0]["lr"] == 0.5
+
+
+def test_a_compiled_step_sees_the_hooks_of_all_optimizers() -> None:
+    pytest.importorskip("llvmlite")
+    p, seen = one(), list[None]()
+    optimizer = ad.optim.SGD([p], lr=0.5)
+
+    @ad.compile
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step()
+    with register_optimizer_step_pre_hook(lambda o, args, kwargs: seen.append(None)):
+        step()
+    assert seen == [None]
+
+
+def test_named_parameters_of_a_module() -> None:
+    model = ad.nn.Linear(2, 1)
+    optimizer = ad.optim.Adam(model.named_parameters(), lr=0.1)
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+    optimizer.add_param_group({"params": [("extra", one())]})
+    assert optimizer.param_groups[1]["param_names"] == ["extra"]
+    with pytest.raises(ValueError, match="cannot add param group without names"):
+        optimizer.add_param_group({"params": [one()]})
+
+
+def test_options_without_a_default() -> None:
+    class Strict(ad.optim.Optimizer):
+        pass
+
+    with pytest.raises(ValueError, match="didn't specify a value of required optimization parameter lr"):
+        Strict([one()], {"lr": required})
+    assert Strict([{"params": [one()], "lr": 0.5}], {"lr": required}).param_groups[0]["lr"] == 0.5
+    assert repr(required) == "<required parameter>"
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])

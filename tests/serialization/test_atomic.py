@@ -16,7 +16,7 @@ import pytest
 from adjoint.core.tensor import Tensor
 from adjoint.serialization import atomic
 from adjoint.serialization.atomic import replace
-from adjoint.serialization.checkpoint import load, save
+from adjoint.serialization.files import load, save
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -77,7 +77,7 @@ def test_a_full_disk_in_the_middle_of_a_save_leaves_the_old_checkpoint(tmp_path)
     program = """
 import resource, signal, sys, numpy as np
 from adjoint.core.tensor import Tensor
-from adjoint.serialization.checkpoint import load, save
+from adjoint.serialization.files import load, save
 path = sys.argv[1]
 save(Tensor(np.arange(10.0)), path)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -213,7 +213,7 @@ def test_a_file_system_without_locks_will_do(target, monkeypatch):
 ENDLESS = """
 import itertools, sys, numpy as np
 from adjoint.core.tensor import Tensor
-from adjoint.serialization.checkpoint import save
+from adjoint.serialization.files import save
 for i in itertools.count(1):
     save({"i": i, "x": Tensor(np.full(200_000, i, np.int64))}, sys.argv[1])
     print(i, flush=True)

@@ -188,8 +188,7 @@ def test_mapped_arrays_are_private(tmp_path):
 
 def test_mapped_tensors_off_their_alignment_are_copied(tmp_path):
     header = (
-        b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
-        b'"b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}}'
+        b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}}'
     )
     path = tmp_path / "x.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"\x07" + np.float32(2.5).tobytes())

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import adjoint.autograd.hooks  # gives Tensor register_hook()
 import adjoint.autograd.shown  # gives nodes what they show
 from adjoint.autograd.backward import backward, grad
-from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -24,12 +23,14 @@ from adjoint.autograd.grad_mode import (
 if TYPE_CHECKING:
     from adjoint.autograd import anomaly_mode as anomaly_mode
     from adjoint.autograd import forward_ad as forward_ad
+    from adjoint.autograd import function as function
     from adjoint.autograd import functional as functional
     from adjoint.autograd import graph as graph
     from adjoint.autograd.anomaly_mode import detect_anomaly as detect_anomaly
     from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from adjoint.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+    from adjoint.autograd.function import Function as Function
     from adjoint.autograd.gradcheck import GradcheckError as GradcheckError
     from adjoint.autograd.gradcheck import gradcheck as gradcheck
     from adjoint.autograd.gradcheck import gradgradcheck as gradgradcheck
@@ -49,6 +50,7 @@ __all__ = [
 
 # Imported when they are first asked for, as in adjoint/__init__.py.
 _LATER = {
+    "Function": "adjoint.autograd.function:Function", "function": "adjoint.autograd.function",
     "forward_ad": "adjoint.autograd.forward_ad", "functional": "adjoint.autograd.functional",
     "graph": "adjoint.autograd.graph",
     "SavedTensor": "adjoint.autograd.saved_tensor:SavedTensor", "Step": "adjoint.autograd.steps:Step",

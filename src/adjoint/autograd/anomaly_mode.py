@@ -201,7 +201,7 @@ def _is_finite(array: Any) -> bool:
 
 def _has_nan(d: Any) -> bool:
     array = _array(d)
-    return type(array) is ndarray and array.dtype.kind in "fc" and bool(np.isnan(array).any())
+    return type(array) is ndarray and array.dtype.kind in "fcV" and bool(np.isnan(array).any())
 
 
 def _ranges(operands: dict[str, Any]) -> str:

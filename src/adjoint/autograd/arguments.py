@@ -76,7 +76,7 @@ def check_tensors(tensors: list[Any], called: str, name: str) -> None:
 def check_directions(primals: list[Tensor], tangents: list[Tensor]) -> None:
     """Raise ValueError for a primal that is not floating, RuntimeError for a tangent of another shape."""
     for x, t in zip(primals, tangents, strict=True):
-        if x.array.dtype.kind not in "fc":
+        if x.array.dtype.kind not in "fcV":
             raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
         if t.array.shape != x.array.shape:
             raise RuntimeError(

@@ -147,7 +147,7 @@ def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:
                 f"grad can be implicitly created only for scalar outputs; this one has shape {tuple(shape)}. "
                 "Reduce it first, as in .sum().backward(), or pass backward(gradient=...)."
             )
-        if not is_floating(like):
+        if not is_floating(like) or dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {DTYPES[dtype]}")
         return node, constant(np.ones(shape, dtype))
     if not isinstance(g, Tensor):

@@ -20,12 +20,14 @@ from adjoint.ops import (
     assignment,
     contraction,
     indexing,
+    least_squares,
     linalg,
     movement,
     reduction,
     scan,
     scatter,
     strides,
+    triangular,
     windows,
 )
 from adjoint.ops.movement import cat, expand, reshape, select
@@ -83,9 +85,8 @@ def one_by_one(op: Op, operands: Operands, params: dict[str, Any], size: int) ->
         return cat(*results, axis=0)
     arrays = [getattr(o.value, "array", o.value) for o in operands]
     specs = [
-        Spec(shape_of(o), a.dtype) if hasattr(a, "dtype") else Spec((), np.dtype(type(a)))
+        None if a is None else Spec(shape_of(o), a.dtype if hasattr(a, "dtype") else np.dtype(type(a)))
         for o, a in zip(operands, arrays, strict=True)
-        if a is not None
     ]
     spec = op.spec(*specs, **params)
     return constant(np.zeros((0, *spec.shape), spec.dtype))
@@ -206,8 +207,7 @@ SHIFTED = frozenset(
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
         indexing.scatter_add, indexing.argsort, scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter,
         scatter.scatter_reduce, strides.diagonal, strides.diagonal_back, strides.unfold, strides.unfold_back,
-        windows.windows, windows.fold, assignment.taken, linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet,
-        linalg.sign_of_det, linalg.cholesky, linalg.eigh, linalg.qr, linalg.svd,
+        windows.windows, windows.fold, assignment.taken,
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {
@@ -215,6 +215,8 @@ RULES: dict[Op, Rule] = {
     contraction.mm.op: _product,  # type: ignore[attr-defined]
     contraction.bmm.op: broadcast,  # type: ignore[attr-defined]
     linalg.solve.op: broadcast,  # type: ignore[attr-defined]
+    least_squares.lstsq.op: broadcast,  # type: ignore[attr-defined]
+    triangular.solve_triangular.op: broadcast,  # type: ignore[attr-defined]
     assignment.put_slice.op: _put_slice,  # type: ignore[attr-defined]
     assignment.put_view.op: _put_view,  # type: ignore[attr-defined]
 }

@@ -45,10 +45,10 @@ def _plain(op: Op, operands: Operands, params: dict[str, Any]) -> Any:
 def _same(op: Op, operands: Operands, params: dict[str, Any], size: int) -> tuple[Tensor, bool]:
     """Each example draws from the same place in the stream, each with parameters of its own."""
     generator = params["generator"]
-    start = generator.get_state()
+    start = generator.place()
     rows = []
     for i in range(size):
-        generator.set_state(start)
+        generator.move_to(start)
         row = op.public(*[select(o.value, axis=0, at=i) if o.batched else o.value for o in operands], **params)
         rows.append(reshape(row, shape=(1, *row.array.shape)))
     return (cat(*rows, axis=0) if rows else one_by_one(op, operands, params, size)), True

@@ -31,6 +31,7 @@ from adjoint.core.tensor import Tensor
 from adjoint.core.writes import writes
 
 ndarray = np.ndarray
+COMPLEX = np.dtype(np.complex64), np.dtype(np.complex128)
 Root = tuple[Any, Tensor]
 
 
@@ -146,6 +147,7 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
     watcher = mode.watcher if unusual.count else None
     run = getattr(watcher, "pull", pull)
     plain = bare and run is pull
+    complex64, complex128 = COMPLEX
     ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
     node = heappop(ready)[1] if ready else None
@@ -161,8 +163,12 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
         newest = None
         op = node.op
         mask = gradients.mask_of(node, g) if blocked else None
-        if plain and op is not None and op.plain and node.hooks is None and mask is None and g is not NOTHING:
-            rules, positions, saved, dtype = op.rules, op.positions, node.saved, node.dtype
+        dtype = node.dtype
+        if (
+            plain and op is not None and op.plain and node.hooks is None and mask is None and g is not NOTHING
+            and dtype is not complex64 and dtype is not complex128
+        ):  # fmt: skip
+            rules, positions, saved = op.rules, op.positions, node.saved
             if saved is not None and (type(saved) is not tuple or node.order < writes.last):
                 saved = usable(gradients, node)
             i = -1
@@ -184,7 +190,7 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                 else:
                     d = rule(g, *[saved[place] for place in places])
                 if type(d) is not ndarray or d.dtype is not dtype:
-                    d = remade(gradients, node, rule, d, g)
+                    d = remade(gradients, node, rule, d, g, i)
                 if d.shape != parent.shape or parent.dtype is not dtype:
                     d = fit(gradients, d, parent)
                 have = arrived.get(parent)

@@ -119,7 +119,7 @@ class Duals:
 
     def write(self, x: Tensor, out: Tensor, since: int | None = None) -> None:
         """After `x` was written in place: its tangents become those of `out`, and its base and views see that."""
-        if x.array.dtype.kind not in "fc":
+        if x.array.dtype.kind not in "fcV":
             return
         for level in self.active():
             t, given = tangent_of(x, level), tangent_of(out, level)

@@ -66,7 +66,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, given in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(given, Tensor):
             raise TypeError(f"Expected {name} to be a Tensor, but got: {type(given).__name__}")
-        if given.array.dtype.kind not in "fc":
+        if given.array.dtype.kind not in "fcV":
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {given.dtype}")
     if opened is None or level not in (None, 0):
         raise RuntimeError("Invalid level given to make_dual: the only level that can be open is 0")

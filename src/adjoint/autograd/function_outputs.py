@@ -32,7 +32,7 @@ def outputs_of(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[A
         i
         for i, out in enumerate(returned)
         if isinstance(out, Tensor)
-        and (out.array.dtype.kind not in "fc" or any(out is one for one in not_differentiable))
+        and (out.array.dtype.kind not in "fcV" or any(out is one for one in not_differentiable))
     )
     _check_dirty(node, args, returned, dirty)
     if recorded:

@@ -79,7 +79,7 @@ def _pushed(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence[A
     materialize = node.context.attributes.get("materialize_grads", True)
     given = [
         constant(np.zeros(a.array.shape, a.array.dtype))
-        if t is None and materialize and isinstance(a, Tensor) and a.array.dtype.kind in "fc"
+        if t is None and materialize and isinstance(a, Tensor) and a.array.dtype.kind in "fcV"
         else t
         for a, t in zip(args, tangents, strict=True)
     ]

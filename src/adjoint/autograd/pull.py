@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.autograd.accumulate import NOTHING, Gradients, Slots, call_hooks
 from adjoint.autograd.blocked import ELEMENTWISE, held_back
+from adjoint.autograd.conjugated import by_rule
 from adjoint.core.grad_types import ANY
 from adjoint.core.mode import follow
 from adjoint.core.node import RELEASED, Node, Output, Packed, Saved, restored
@@ -76,7 +77,7 @@ def _pull_op(gradients: Gradients, node: Node, g: Any, mask: Any) -> Sequence[An
         rule: Any = op.rule(i)
         if rule is None:
             parent.refuse()
-        d = rule(g, *arguments(node, rule, saved, i))
+        d = by_rule(op, i, node.dtype, g, arguments(node, rule, saved, i))
         if gradients.bare:
             d = remade(gradients, node, rule, d, g, i)
         if mask is not None and node.op.family in ELEMENTWISE:
@@ -152,7 +153,7 @@ def remade(gradients: Gradients, node: Node, rule: Rule, d: Any, g: Any, i: int 
         d = d.array if isinstance(d, Tensor) else np.asarray(d)
     if d.dtype != node.dtype:
         saved = None if node.saved is None else as_tensors(node, opened(gradients, node), False)
-        d = rule(wrap(g), *arguments(node, rule, saved, i)).array
+        d = by_rule(node.op, i, node.dtype, wrap(g), arguments(node, rule, saved, i)).array
     return d
 
 

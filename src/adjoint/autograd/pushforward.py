@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.autograd.backward import grad
+from adjoint.autograd.conjugated import by_rule
 from adjoint.autograd.pull import arguments
 from adjoint.core.mode import Scope, mode
 from adjoint.core.op import Op, apply
@@ -47,7 +48,7 @@ def pushed_forward(
     It has the shape and type of `out`, and memory of its own, unless `out` is a view: then it is that view of the
     tangent.
     """
-    if out.array.dtype.kind not in "fc":
+    if out.array.dtype.kind not in "fcV":
         return None
     t: Any
     if op in JOINTLY_LINEAR or (op.linear and op.variadic):
@@ -57,7 +58,7 @@ def pushed_forward(
     else:
         saved = (*[constant(x) if type(x) is ndarray else x for x in inputs], out)
         shapes = tuple(() if x is None else np.shape(getattr(x, "array", x)) for x in inputs)
-        push = _diagonal if op.family in DIAGONAL else _weighed if op.family == "reduction" else _transposed
+        direct = _diagonal if op.family in DIAGONAL else _weighed if op.family == "reduction" else _transposed
         application: Any = Application(op, params, shapes)
         t = None
         for i, given in enumerate(tangents):
@@ -67,7 +68,8 @@ def pushed_forward(
                     f"Trying to use forward AD with {op.name} that does not support it: it has no gradient rule"
                 )
             if given is not None and rule is not None:
-                t = _plus(t, push(rule, arguments(application, rule, saved, i), given, inputs[i], out, params))
+                push = direct if _is_derivative(op, inputs[i], out) else _transposed
+                t = _plus(t, push(op, i, arguments(application, rule, saved, i), given, inputs[i], out, params))
     return None if t is None else _owned(op, t, tangents, inputs, out)
 
 
@@ -77,7 +79,7 @@ def _tangent_or_zeros(x: Any, t: Tensor | None) -> Any:
     array = getattr(x, "array", x)
     if not hasattr(array, "dtype"):
         return 0.0 if isinstance(x, float) else x
-    return constant(np.zeros(array.shape, array.dtype)) if array.dtype.kind in "fc" else x
+    return constant(np.zeros(array.shape, array.dtype)) if array.dtype.kind in "fcV" else x
 
 
 def _of_each(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor) -> Any:
@@ -95,19 +97,26 @@ def _of_each(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[s
     return total
 
 
-def _diagonal(rule: Any, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _is_derivative(op: Op, x: Tensor, out: Tensor) -> bool:
+    """True if the op's rule, as it stands, says f'(x) g: not for what is no function of x, but of it and conj(x)."""
+    return op.holomorphic and (x.array.dtype.kind != "c" or out.array.dtype.kind == "c")
+
+
+def _diagonal(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+    rule: Any = op.rule(i)
     return rule(_spread(t, out), *kept)
 
 
-def _weighed(rule: Any, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _weighed(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+    rule: Any = op.rule(i)
     weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
     return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
 
 
-def _transposed(rule: Any, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _transposed(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
     with Scope(recording=True, inference=False):
         g = constant(np.zeros(out.array.shape, out.array.dtype)).requires_grad_()
-        d = rule(g, *kept)
+        d = by_rule(op, i, out.array.dtype, g, kept)
         d = _typed(sum_to(d, x.array.shape), x)
     return grad(d, g, _spread(t, d), create_graph=mode.recording, materialize_grads=True)[0]
 

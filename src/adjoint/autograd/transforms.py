@@ -82,7 +82,7 @@ def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, 
         outputs, shape = flatten(value)
         given.check_outputs(outputs, called)
         for out in outputs:
-            if out.array.dtype.kind not in "fc":
+            if out.array.dtype.kind not in "fcV":
                 raise RuntimeError(
                     "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
                     f"{out.dtype}"

@@ -42,7 +42,7 @@ def why_no_grad(tensor: Tensor) -> Reason:
 
 
 def _why_not_required(tensor: Tensor) -> str:
-    if tensor.array.dtype.kind not in "fc":
+    if tensor.array.dtype.kind not in "fcV":
         return f"Its elements are {tensor.dtype}: only floating and complex tensors have gradients."
     cut = cut_of(tensor)
     if cut is None and tensor.is_inference():

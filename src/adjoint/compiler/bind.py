@@ -51,9 +51,9 @@ class GradientSlot:
         self.tensor: Tensor = wrap(aligned_array(value))
         self.buffer = Buffer(self.tensor.array)
 
-    def renew(self) -> None:
+    def renew(self, array: Any = None) -> None:
         """New memory: the old belongs to the user now."""
-        self.tensor = wrap(aligned_array(self.value))
+        self.tensor = wrap(aligned_array(self.value) if array is None else array)
         self.buffer.array = self.tensor.array
 
 
@@ -157,17 +157,65 @@ class Binding:
         last = {base: max(self.step[group] for group, _ in reads) for base, reads in readers.items()}
         for _, v in self.copied_out:
             last[v] = len(self.fusion.order)
+        inside = self.fusion.inside
+        first = {v: self.step[group] for group in self.fusion.order for v in group.stored}
+        for v, (whole, _) in inside.items():
+            first[whole] = min(first[whole], first[v])
+            last[whole] = max(last.get(whole, 0), last[v])
         spans = [
-            Span(v, self.step[group], max(last.get(v, 0), self.step[group]))
+            Span(v, first[v], max(last.get(v, 0), self.step[group]))
             for group in self.fusion.order
             for v in group.stored
-            if not self._is_placed(v) and v.op.family != "check"
+            if not self._is_placed(v) and v.op.family != "check" and v not in inside
         ]
-        made = plan(spans)
+        since = self._last_that_may_raise()  # until there, .grad stays as it was
+        made = plan(spans, [Span(v, first[v], len(self.fusion.order)) for v in self._late()], since)
+        for v, (whole, begins) in inside.items():
+            places = made.offsets if whole in made.offsets else made.lent
+            places[v] = places[whole] + begins * v.dtype.itemsize
         self.arena = aligned_bytes(made.size)
         for v, offset in made.offsets.items():
-            self.buffers[v] = Buffer(self.arena[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape))
+            self.buffers[v] = Buffer(_part(self.arena, offset, v))
+        self._lend(made)
         return made
+
+    def _late(self) -> list[Value]:
+        """The gradients whose memory nobody reads in a step before they are made."""
+        if any(isinstance(s.source, State) and s.source.expression is not None for _, _, s in self.outcome.state):
+            return []  # what a step finds in `.grad` it may read
+        own = [s.value for s in self.gradients if self.buffers.get(s.value) is s.buffer]
+        return [v for v in own if v in self.fusion.maker and v not in self.fusion.inside]
+
+    def _lend(self, made: Plan) -> None:
+        """Put gradients into one block of memory, and with them what lies there before they are made."""
+        block = aligned_bytes(max((at + v.nbytes for v, at in made.late.items()), default=0))
+        for slot in self.gradients:
+            if slot.value in made.late:
+                at = made.late[slot.value]
+                # over no array, so that it is the owner of its memory for whoever asks
+                memory: Any = (ctypes.c_ubyte * slot.value.nbytes).from_buffer(block, at)
+                slot.renew(np.ndarray(slot.value.shape, slot.value.dtype, memory))
+        for v, at in made.lent.items():
+            self.buffers[v] = Buffer(_part(block, at, v))
+        self.lends = bool(made.lent)
+
+    def renew(self, k: int) -> list[int]:
+        """New memory for a gradient that somebody keeps; which gradients have new memory.
+
+        A block of gradients ends then: each has memory of its own from now on, and so has what lay there before them.
+        """
+        late = self.plan.late if self.lends else {}
+        if self.gradients[k].value not in late:
+            self.gradients[k].renew()
+            return [k]
+        renewed = [i for i, slot in enumerate(self.gradients) if slot.value in late]
+        for i in renewed:
+            self.gradients[i].renew()
+        own = aligned_bytes(max(at + v.nbytes for v, at in self.plan.lent.items()))
+        for v, at in self.plan.lent.items():
+            self.buffers[v].array = _part(own, at, v)
+        self.lends = False
+        return renewed
 
     def _fill_tables(self) -> None:
         for group, kernel in self.kernels.items():
@@ -257,6 +305,11 @@ class Binding:
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = seen(view, self.buffers[view.base].array)
+
+
+def _part(array: Any, offset: int, v: Value) -> Any:
+    """Bytes from `offset` on as an array of the value's shape and type."""
+    return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape)
 
 
 def _table(kernel: Kernel) -> Any:

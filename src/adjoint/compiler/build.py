@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from adjoint.compiler import tree
 from adjoint.compiler.bounds import checked
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Graph, Incoming, Value
+from adjoint.compiler.guard import Watch
 from adjoint.compiler.halves import Derived, Half, Past, cut
 from adjoint.compiler.history import Backward, Lost
 from adjoint.compiler.kernels.lower import lower_all
@@ -18,8 +22,10 @@ from adjoint.compiler.outcome import Leaf, Outcome, Results, finish
 from adjoint.compiler.placement import place
 from adjoint.compiler.program import Program
 from adjoint.compiler.recompute import recompute
+from adjoint.compiler.remake import remake
 from adjoint.compiler.rewrite import rewrite, without_dead
 from adjoint.compiler.trace import Tracer
+from adjoint.core.precision import WHAT, held, setting
 from adjoint.core.tensor import Tensor
 
 
@@ -60,36 +66,48 @@ def build(traced: Traced) -> Entry:
     graph.outputs = [*graph.outputs, *(past.gradients if past else ())]
     graph = without_dead(recompute(checked(rewrite(graph))))
     outcome.follow(graph.outputs[:count])
+    precision = _precision(graph, outcome)
     if past is None:
-        return Entry(assemble(graph, outcome, lost), outcome)
+        graph = without_dead(remake(graph, [symbol for symbol, _ in outcome.writes]))
+        outcome.follow(graph.outputs)
+        return Entry(assemble(graph, outcome, lost, precision), outcome)
     half = cut(graph, past.incoming, graph.outputs[count:])
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None]
     leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
-    backward = Backward(half, leaves, graph.name, traced.specs)
-    return Entry(assemble(_forward(graph, outcome), outcome, lost, backward, traced.parents), outcome)
+    backward = Backward(half, leaves, graph.name, traced.specs, precision)
+    return Entry(assemble(_forward(graph, outcome), outcome, lost, precision, backward, traced.parents), outcome)
 
 
-def build_backward(half: Half) -> Program:
+def build_backward(half: Half, precision: str) -> Program:
     """The program of a backward half; its arguments are arrays saved, then gradients that arrive."""
     outcome = Outcome(len(half.saved) + len(half.incoming))
     outcome.results = list(half.graph.outputs)
     outcome.history = [None] * len(outcome.results)
     outcome.leaves = [Leaf("result", i) for i in range(len(outcome.results))]
-    return assemble(half.graph, outcome, partial(Lost, half.graph.name))
+    return assemble(half.graph, outcome, partial(Lost, half.graph.name), precision)
 
 
 def assemble(
-    graph: Graph, outcome: Outcome, lost: Any, backward: Backward | None = None, parents: Any = None
+    graph: Graph, outcome: Outcome, lost: Any, precision: str, backward: Backward | None = None, parents: Any = None
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
     graph = lay_out(graph)
     outcome.follow(graph.outputs)
-    graph, late = place(graph, [symbol for symbol, _ in outcome.writes])
+    graph, late = place(graph, [symbol for symbol, _ in outcome.writes], precision)
     outcome.follow(graph.outputs)
     graph.verify()
-    fusion = Fusion(graph, late)
+    fusion = Fusion(graph, late, precision)
     return Program(graph, fusion, lower_all(fusion, host()), outcome, lost, backward, parents)
+
+
+def _precision(graph: Graph, outcome: Outcome) -> str:
+    """How precise the graph's products of float32 matrices are to be, on which the program relies if it has any."""
+    if not any(v.op.name in ("mm", "bmm") and v.dtype == np.float32 for v in graph.equations):
+        return "highest"
+    guard = Watch(setting, held, WHAT)
+    outcome.guards.append(guard)
+    return str(guard.expected)
 
 
 def _forward(graph: Graph, outcome: Outcome) -> Graph:
@@ -115,11 +133,7 @@ class Entry:
         self.count = outcome.arguments
         self.direct = direct
         structure = outcome.structure
-        self.rebuild = _first if structure.kind is None else partial(_rebuilt, structure)
-
-
-def _first(leaves: tuple[Any, ...]) -> Any:
-    return leaves[0]
+        self.rebuild = itemgetter(0) if structure.kind is None else partial(_rebuilt, structure)
 
 
 def _rebuilt(structure: tree.Structure, leaves: tuple[Any, ...]) -> Any:

@@ -18,19 +18,24 @@ from adjoint.compiler.graph import Graph, Value
 from adjoint.compiler.group import Group, ordered
 from adjoint.compiler.kernels.roots import kind_of
 from adjoint.compiler.layout import is_kernel_op, is_virtual
+from adjoint.compiler.llvm.target import host
 from adjoint.compiler.view import View, view_of
 
 Shape = tuple[int, ...]
 SMALL = 4096  # elements up to which unrelated loops over one shape are joined, to save a call
 MOST = 128  # equations in a kernel: LLVM's time grows faster than their number
+APART = 64  # bytes: what is stored begins at a multiple of them
 WHOLE = 1 << 15  # elements up to which what waits for a fold over all of them is in the kernel of the fold
 
 
 class Fusion:
-    """The groups of a graph, in an order in which they can run. `late`: what is to be computed where it is read."""
+    """The groups of a graph, in an order in which they can run. `late`: what is to be computed where it is read.
 
-    def __init__(self, graph: Graph, late: Set[Value] = frozenset()) -> None:
-        self.graph, self.late = graph, late
+    `precision`: of its products of float32 matrices.
+    """
+
+    def __init__(self, graph: Graph, late: Set[Value] = frozenset(), precision: str = "highest") -> None:
+        self.graph, self.late, self.precision = graph, late, precision
         self.views: dict[Value, View] = {v: View.whole(v) for v in graph.inputs}
         self.maker: dict[Value, Group] = {}
         self.groups: list[Group] = []
@@ -44,6 +49,9 @@ class Fusion:
                 self._place(position, value)
         self.order = ordered(self.groups)
         self._mark_stored()
+        self.inside: dict[Value, tuple[Value, int]] = {}  # what is stored in the memory of what joins it, from where on
+        self.assembled: set[Group] = set()  # the groups that have nothing to copy for that reason
+        self._mark_inside()
 
     def _place(self, position: int, value: Value) -> None:
         group = self._group_for(position, value)
@@ -68,7 +76,13 @@ class Fusion:
         for other in sorted(makers, key=lambda g: g.first):
             if value in self.late and not self.late >= set(other.equations):
                 continue  # not to where its operands are made
-            if self._can_merge(group, other):
+            if self._begins(group, other):
+                reason = group.reason
+                self._merge(group, other)
+                group.prologue += other.equations
+                names = " ".join(v.op.name for v in other.equations)
+                group.reason = f"{reason}; {names} computed as it is packed, which takes less time than to store it"
+            elif self._can_merge(group, other):
                 self._merge(group, other)
             elif self._can_merge(other, group):
                 self._merge(other, group)
@@ -80,6 +94,10 @@ class Fusion:
         if value.op.family == "check":
             reason = f"{value.op.name} looks at what a kernel has found"
         kind = kind_of(value, self.views)
+        source = self._made_together(value) if value.op.name == "cat" else None
+        if source is not None:
+            source.joined.append(value)
+            return source
         if kind is not None:
             shape, reason = value.shape, f"{value.op.name} has a kernel of its own kind"
         elif value in self.late:
@@ -95,13 +113,44 @@ class Fusion:
             self._kernels.setdefault(shape, []).append(group)
         return group
 
+    def _made_together(self, value: Value) -> Group | None:
+        """The kernel of a product which makes all that `value` joins, and can store it where that has it."""
+        groups = {self.maker.get(self.views[o].base) for o in value.operands}
+        group = groups.pop() if len(groups) == 1 else None
+        if group is None or group.root is None or group.closed or group.unit:
+            return None
+        whole = all(
+            self.views[o] == View.whole(o) and o.shape == group.shape and o.dtype == value.dtype for o in value.operands
+        )
+        fits = group.root.op.family == "contraction" and group.agrees(*_passes(value))
+        return group if whole and fits and len(group.equations) < MOST else None
+
+    def _begins(self, group: Group, other: Group) -> bool:
+        """True if a product just begun can compute an operand as it packs it: all that another group makes."""
+        root = group.root
+        if root is None or group.equations[-1] is not root or other.call or not self.late >= set(other.equations):
+            return False
+        sides = [i for i, o in enumerate(root.operands) if self.maker.get(self.views[o].base) is other]
+        alone = len(sides) == 1 and other.equations[-1] is self.views[root.operands[sides[0]]].base
+        agrees = alone and group.agrees(other.again, other.backward)
+        return agrees and self.times_packed(root, sides[0], other.equations) > 0
+
+    def times_packed(self, root: Value, side: int, equations: list[Value]) -> int:
+        """How often a product would compute an operand, which equations give, as it packs it; 0: not at all."""
+        if root.op.name not in ("mm", "bmm") or (self.precision != "highest" and root.dtype.itemsize == 4):
+            return 0
+        from adjoint.compiler.kernels.products.prologue import is_readable, times_packed
+
+        views = [self.views[o] for o in root.operands]
+        return times_packed(root, views, side, host()) if is_readable(equations, self.views, views[side]) else 0
+
     def _can_merge(self, group: Group, other: Group) -> bool:
         """True if a kernel can take in another, with which an equation has brought it together."""
         if group.call or other.call or other.root is not None or not group.agrees(other.again, other.backward):
             return False
         assert group.shape is not None
         assert other.shape is not None
-        if group.closed:
+        if group.closed or group.unit or group.joined or other.joined:
             return False
         if group.root is not None and (other.axes is not None or other in map(self.maker.get, self._bases(group.root))):
             return False
@@ -117,9 +166,11 @@ class Fusion:
             return False
         axes = group.axes if other.axes is None else other.axes
         kept = group.kept | other.kept | (set(other.equations) if small else set())
+        apart = {group.root, *group.prologue}
         return all(
             _misread(view, value, group.shape, axes, value in kept, view.base in kept or view.base.op.combine) is None
             for value in (*group.equations, *other.equations)
+            if value not in apart
             for view in (self.views[operand] for operand in value.operands)
             if self.maker.get(view.base) in (group, other)
         )
@@ -178,6 +229,7 @@ class Fusion:
         if group.closed:
             return f"{name} reads what {group.equations[0].op.name} has stored"
         kept = not value.op.combine and is_kept(group, shape)
+        parts = group.has_parts(shape)
         if value.op.combine:
             if group.root is not None:
                 return f"{name} folds what {group.root.op.name} makes block by block"
@@ -186,15 +238,20 @@ class Fusion:
             axes = value.params["axes"]
             if group.axes is not None and group.axes != axes:
                 return f"{name} folds axes {axes}, its operand's kernel {group.axes}"
-        elif not kept and shape != group.shape and prod(shape) != prod(group.shape):
+        elif not kept and not parts and prod(shape) != prod(group.shape):
             return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
-        space = group.kept_shape if kept else group.shape
+        space = group.kept_shape if kept else shape if parts else group.shape
         for operand in value.operands:
             view = self.views[operand]
             if over(view, shape, space) is None:
                 return f"{name} reads {list(view.shape)} in an order of its own"
             maker = self.maker.get(view.base)
-            if maker is group:
+            if view.base in group.joined or view.base in group.prologue:
+                return f"{name} reads other elements of {view.base.op.name} than the ones being computed"
+            if maker is group and group.unit:
+                if not (parts and _are_parts(view.expand(shape), group.unit)):
+                    return f"{name} reads other elements of {view.base.op.name} than the ones being computed"
+            elif maker is group:
                 folded = view.base in group.kept or view.base.op.combine
                 misread = _misread(view, value, group.shape, axes, kept, folded)
                 if misread:
@@ -213,6 +270,29 @@ class Fusion:
             entire = group.call or group.closed  # these store what they make, wanted or not
             group.stored.extend(v for v in group.equations if v in outputs or v in read_elsewhere or entire)
 
+    def _mark_inside(self) -> None:
+        """Find what joins values that can be stored at their place in it: one after another in memory."""
+        outputs = set(self.graph.outputs)
+        for group in self.order:
+            whole = group.equations[0]
+            if len(group.equations) > 1 or whole.op.name != "cat" or whole in outputs:
+                continue
+            parts = dict.fromkeys(whole.operands)
+            one_after_another = prod(whole.shape[: whole.params["axis"]]) == 1 and len(parts) == len(whole.inputs)
+            alike = all(part.dtype == whole.dtype for part in parts)
+            if one_after_another and alike and all(self._can_lie_inside(part, outputs) for part in parts):
+                self.assembled.add(group)
+                begins = 0
+                for part in parts:
+                    self.inside[part] = whole, begins
+                    begins += part.size
+
+    def _can_lie_inside(self, part: Value, outputs: set[Value]) -> bool:
+        """True if a kernel stores a value that may lie anywhere."""
+        maker = self.maker.get(part)
+        free = part not in outputs and part not in self.inside and maker not in self.assembled
+        return free and maker is not None and not maker.call and part in maker.stored and part.nbytes % APART == 0
+
 
 def is_kept(group: Group, shape: Shape) -> bool:
     """True if a value of this shape has one element for each fold of a group, and not for each that is folded."""
@@ -220,6 +300,13 @@ def is_kept(group: Group, shape: Shape) -> bool:
     if group.axes is None or shape == group.shape or prod(shape) == prod(group.shape):
         return False
     return prod(shape) == prod(group.kept_shape)
+
+
+def _are_parts(view: View, unit: int) -> bool:
+    """True if a view is of neighbouring parts of `unit` columns of a value that has parts, in every row."""
+    columns = view.base.shape[-1]
+    lies = all(n == 1 or s == own for n, s, own in zip(view.shape, view.strides, (columns, 1), strict=True))
+    return lies and view.offset % unit == 0 and view.offset + view.shape[-1] <= columns
 
 
 def _misread(view: View, value: Value, shape: Shape, axes: Shape | None, kept: bool, folded: bool) -> str | None:

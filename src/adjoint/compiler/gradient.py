@@ -46,7 +46,7 @@ def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) ->
 
 def _seed(graph: Graph, root: Value, given: Any) -> Value:
     """The gradient that enters at the root."""
-    if root.dtype.kind not in "fc":
+    if root.dtype.kind not in "fcV":
         raise RuntimeError(f"compute_gradient: the root is {describe(root)}: only floating elements have a gradient")
     if given is None and root.size != 1:
         raise RuntimeError(
@@ -90,7 +90,7 @@ def _nodes(graph: Graph, roots: Iterable[Value], targets: Iterable[Value]) -> di
     asked = set(targets)
     nodes: dict[Value, Any] = {v: Leaf(wrap(v)) for v in targets if v.op is None and v in needed}
     for v in graph.equations:
-        if v in needed and v.dtype.kind in "fc":
+        if v in needed and v.dtype.kind in "fcV":
             makers = [nodes.get(x) if isinstance(x, Value) else None for x in v.inputs]
             if v in asked or (any(makers) and v.op is not DETACH):
                 nodes[v] = _EquationNode(v, [None] * len(makers) if v.op is DETACH else makers)

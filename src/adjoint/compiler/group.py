@@ -27,8 +27,8 @@ class Group:
     """
 
     __slots__ = (
-        "again", "axes", "backward", "behind", "call", "closed", "equations", "first", "kept", "kind", "marks", "needs",
-        "reason", "reductions", "root", "shape", "stored", "users",
+        "again", "axes", "backward", "behind", "call", "closed", "equations", "first", "joined", "kept", "kind",
+        "marks", "needs", "prologue", "reason", "reductions", "root", "shape", "stored", "unit", "users",
     )  # fmt: skip
 
     def __init__(
@@ -36,11 +36,14 @@ class Group:
     ) -> None:
         self.shape = shape
         self.root, self.kind = root, kind
+        self.unit: int = root.params.get("unit", 0) if root is not None else 0  # columns of a part, if it has parts
         self.closed = kind is not None and root is not None and not kind.joins(root)  # nothing joins
         self.axes: Shape | None = None  # the folded dimensions, if there is a fold
         self.equations: list[Value] = []
         self.reductions: list[Value] = []
         self.kept: set[Value] = set()
+        self.joined: list[Value] = []  # what joins the group's values to one: each of these is stored at its place
+        self.prologue: list[Value] = []  # what gives an operand of the root, computed as that is read
         self.needs: set[Group] = set()
         self.users: set[Group] = set()  # the groups that need this one
         self.first = first  # position of the first equation in the graph, which no other group has
@@ -61,6 +64,17 @@ class Group:
         """The shape of the folds' results, the folded dimensions as 1."""
         assert self.shape is not None
         return kept_shape(self.shape, self.axes)
+
+    def has_parts(self, shape: Shape) -> bool:
+        """True if a value of this shape is one part of the root's columns, or several that follow one another."""
+        own = self.shape
+        return (
+            self.unit > 0
+            and own is not None
+            and shape[:-1] == own[:-1]
+            and 0 < shape[-1] <= own[-1]
+            and shape[-1] % self.unit == 0
+        )
 
     def require(self, others: Iterable[Group]) -> None:
         """Need these groups too."""

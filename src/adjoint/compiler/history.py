@@ -22,12 +22,16 @@ from adjoint.core.writes import check_unwritten
 
 
 class Backward:
-    """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there."""
+    """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
 
-    def __init__(self, half: Half, leaves: dict[int, int], step: str, specs: list[Value]) -> None:
+    `precision`: of products of float32 matrices, as in the step itself.
+    """
+
+    def __init__(self, half: Half, leaves: dict[int, int], step: str, specs: list[Value], precision: str) -> None:
         self.half = half
         self.leaves = leaves
         self.step = step
+        self.precision = precision
         self.specs = specs  # of the results that have a history, in order
         self._lock = threading.Lock()
         self._program: Any = None
@@ -39,7 +43,7 @@ class Backward:
 
         with self._lock:
             if self._program is None:
-                self._program = build_backward(self.half)
+                self._program = build_backward(self.half, self.precision)
             return self._program
 
     def run(self, arrays: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:

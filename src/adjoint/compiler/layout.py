@@ -12,6 +12,7 @@ from adjoint.ops.selection import copy
 
 COPY: Any = copy.op  # type: ignore[attr-defined]
 ENTIRE = ("convolution", "pooling")  # whose kernels take whole arrays
+MOVING = ("cast", "copy", "where")  # what kernels do with bfloat16, of which they compute nothing
 MADE = ("full", "iota")  # values which a kernel makes from the index, without memory
 
 
@@ -79,7 +80,8 @@ def is_kernel_op(value: Value) -> bool:
     op = value.op
     if op.effect or not (op.scalar is not None or op.combine is not None) or may_raise(value):
         return False
-    return _is_kernel_type(value.dtype) and all(_is_kernel_type(v.dtype) for v in value.operands)
+    types = [value.dtype, *(v.dtype for v in value.operands)]
+    return all(map(_is_kernel_type, types)) and (op.name in MOVING or not any(t.kind == "V" for t in types))
 
 
 def may_raise(value: Value) -> bool:
@@ -92,4 +94,4 @@ def may_raise(value: Value) -> bool:
 
 @cache
 def _is_kernel_type(dtype: Any) -> bool:
-    return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))
+    return dtype.kind in "biuV" or (dtype.kind == "f" and dtype.itemsize in (4, 8))

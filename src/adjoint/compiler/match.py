@@ -13,6 +13,7 @@ import numpy as np
 
 from adjoint.compiler.graph import Value, spec_of
 from adjoint.core.mode import Scope
+from adjoint.core.parameters import parameters_of
 from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, wrap
 
@@ -20,6 +21,7 @@ Rewrite = Callable[..., Iterator[Any]]
 UNTYPED = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
 
 NUMBER = "number"
+ARITHMETIC = ("unary", "binary")  # what holds of these to the last bit holds for real numbers
 
 
 class Hole(NamedTuple):
@@ -79,10 +81,9 @@ def rule(function: Rewrite | None = None, /, **choices: list[Any]) -> Any:
 
 
 def _rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
-    parameters = inspect.signature(function).parameters.values()
-    names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    params = {p.name: Hole(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
-    holes = tuple(Value(None, (), {}, UNTYPED) for _ in names)
+    names = parameters_of(function)
+    params = {name: Hole(name) for name in names.keyword}
+    holes = tuple(Value(None, (), {}, UNTYPED) for _ in names.positional)
     with Scope(recording=False, tracer=Author(typed=False)):
         before = next(function(*map(wrap, holes), **{**params, **fixed}))
     name = "_".join([function.__name__, *(getattr(choice, "__name__", str(choice)) for choice in fixed.values())])
@@ -126,6 +127,8 @@ def replacement(rule: Rule, value: Value) -> Any:
     if not match(rule.before, value, bound):
         return None
     found = [bound[hole] for hole in rule.holes]
+    if value.op.family in ARITHMETIC and any(isinstance(x, Value) and x.dtype.kind == "c" for x in found):
+        return None
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
     author = Author(typed=False)
     with Scope(recording=False, tracer=author):
@@ -176,4 +179,6 @@ def _defaults(op: Any) -> Any:
 
 def same_number(a: Any, b: Any) -> bool:
     """True for equal numbers, 1 and 1.0 too, but not for 0.0 and -0.0."""
-    return bool(a == b) and (isinstance(a, complex) or math.copysign(1.0, a) == math.copysign(1.0, b))
+    if isinstance(a, complex) or isinstance(b, complex):
+        return bool(a == b)
+    return bool(a == b) and math.copysign(1.0, a) == math.copysign(1.0, b)

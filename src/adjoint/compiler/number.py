@@ -56,7 +56,7 @@ class Arithmetic:
         name = f"i{len(self.pending)}"
         self.pending[name] = tensor
         self.late.add(name)
-        kind = {"b": bool, "f": float}.get(tensor.array.dtype.kind, int)
+        kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
         return Number(self, name, kind(1))
 
     def derive(self, code: str, needs: Iterable[str], value: Any) -> Any:

@@ -24,7 +24,9 @@ CHEAP = {
     "lt", "maximum", "minimum", "mul", "ne", "neg", "relu", "square", "sub", "where",
 }  # fmt: skip
 OPERATIONS = 6  # cheap equations that are computed again rather than their result stored
+PACE = 2.5  # cheap equations for an element in the time of a byte
 LITTLE = 8  # times smaller than the value: memory that is read at no cost
+LARGE = 1 << 18  # bytes of a value for which a little input may be copied that the step could overwrite where it lies
 
 Reads = dict[Value, dict[Group, list[View]]]
 
@@ -36,9 +38,9 @@ class Placed(NamedTuple):
     late: set[Value]
 
 
-def place(graph: Graph, written: Iterable[Value]) -> Placed:
+def place(graph: Graph, written: Iterable[Value], precision: str = "highest") -> Placed:
     """The graph in which cheap values are computed where they are read. `written`: inputs that the step overwrites."""
-    fusion = Fusion(graph)
+    fusion = Fusion(graph, precision=precision)
     chosen = _Choice(fusion, set(written)).chosen
     return _copied(fusion, chosen) if chosen else Placed(graph, set())
 
@@ -67,14 +69,17 @@ class _Choice:
             return None
         chain: list[Value] = []
         leaves: set[Value] = set()
-        if not self._collect(value, value, chain, leaves):
+        if not self._collect(value, value, chain, leaves) or not all(self._times(g, value, chain) for g in readers):
             return None
-        saved = value.nbytes * (len(readers) + 1)
+        saved, times = value.nbytes, 0
         for reader in readers:
             if len(reader.equations) + len(chain) > MOST:
                 return None
-            saved -= sum(leaf.nbytes for leaf in leaves if reader not in self.readers.get(leaf, {}))
-        return chain if saved > 0 else None
+            count = self._times(reader, value, chain)
+            read = sum(leaf.nbytes for leaf in leaves if reader not in self.readers.get(leaf, {}))
+            saved += count * (value.nbytes - read)
+            times += count - 1
+        return chain if saved > times * len(chain) * value.size / PACE else None
 
     def _is_cheap(self, value: Value) -> bool:
         return value.op.name in CHEAP and is_kernel_op(value)
@@ -84,12 +89,24 @@ class _Choice:
         if reader.call or reader.shape is None or (reader.again and not (value.origin and value.origin.backward)):
             return False
         views = self.readers[value][reader]
-        if reader.root is not None and any(self.fusion.views[o].base is value for o in reader.root.operands):
+        if reader.unit:
             return False
+        if self._side(reader, value) is not None:
+            return len(views) == 1
         return all(
             value.size == prod(reader.shape) and (seen := v.reshape(reader.shape)) is not None and seen.is_linear
             for v in views
         )
+
+    def _side(self, reader: Group, value: Value) -> int | None:
+        """Which operand of a kernel's root a value is; None if it is none."""
+        operands = reader.root.operands if reader.root is not None else ()
+        return next((i for i, o in enumerate(operands) if self.fusion.views[o].base is value), None)
+
+    def _times(self, reader: Group, value: Value, chain: list[Value]) -> int:
+        """How often a reader would compute each element: a product each time it packs it; 0: it cannot."""
+        side = self._side(reader, value)
+        return 1 if side is None or reader.root is None else self.fusion.times_packed(reader.root, side, chain)
 
     def _collect(self, value: Value, root: Value, chain: list[Value], leaves: set[Value]) -> bool:
         """Add what computes `value`, and the memory it reads; False if that is too much."""
@@ -100,7 +117,8 @@ class _Choice:
             base = view.base
             if is_made(base):
                 continue
-            if self._is_in_memory(base) or (base.op is not None and base.nbytes * LITTLE <= root.nbytes):
+            little = base.nbytes * LITTLE <= root.nbytes and (base.op is not None or root.nbytes >= LARGE)
+            if self._is_in_memory(base) or little:
                 leaves.add(base)
                 continue
             alike = base.op is not None and view.is_linear and base.shape == value.shape

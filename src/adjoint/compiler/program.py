@@ -16,6 +16,7 @@ import numpy as np
 from adjoint.compiler import tree
 from adjoint.compiler.bind import Binding, GradientSlot
 from adjoint.compiler.capture.plain import unchanged
+from adjoint.compiler.cost import seconds
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Graph, Value
 from adjoint.compiler.group import Group
@@ -26,6 +27,7 @@ from adjoint.compiler.number import GUARD_NAMES
 from adjoint.compiler.outcome import Outcome
 from adjoint.compiler.run import Writer, inferred, overlaps
 from adjoint.compiler.runtime import objects
+from adjoint.compiler.runtime.entry import BRIEF
 from adjoint.compiler.runtime.looks import Look, watcher
 from adjoint.compiler.runtime.marks import marker
 from adjoint.compiler.runtime.results import reused
@@ -72,6 +74,7 @@ class Program:
             "settings": self.binding.settings, "integers": self.binding.integers, "GONE": GONE,
             "unflatten": tree.unflatten, "CompiledBackward": CompiledBackward, "half": backward, "array": np.array,
             "overlaps": overlaps, "inferred": inferred, "reused": reused, "unchanged": never, "adopt": self._adopt,
+            "autocast": mode.autocast,
             **GUARD_NAMES,
         }  # fmt: skip
         self._disturbed = 0
@@ -83,6 +86,20 @@ class Program:
         self.run: Callable[..., Any] = self._names["run"]
         for k, slot in enumerate(self.binding.gradients):
             self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
+
+    def is_one_call(self) -> bool:
+        """True if one native call, which keeps Python's lock, is all that touches what calls share: it needs no other.
+
+        Captured memory may be bound anew before it: both the old and the new are alive until that is done.
+        """
+        binding, outcome = self.binding, self.outcome
+        if binding.numbers or binding.copied_in or binding.copied_out or self.backward is not None:
+            return False
+        if outcome.gradients or outcome.writes or any(group.call for group in self.fusion.order):
+            return False
+        if any(kernel.generator for kernel in self.kernels.values()) or not objects.reads_arrays():
+            return False
+        return sum(seconds(group, self.fusion) for group in self.fusion.order) <= BRIEF
 
     def holds(self) -> bool:
         """True while guards and captured tensors are as they were traced; replaced memory is bound anew."""
@@ -191,9 +208,12 @@ class Program:
             storage.version += 1
 
     def _settle(self) -> None:
-        """After gradients have been put in place: look from now on whether they are there still, and nobody else's."""
+        """After gradients have been put in place: look from now on whether they are there still, and nobody else's.
+
+        Not after the first call, which may be the only one.
+        """
         self._disturbed += 1
-        if objects.slots() is None or self._disturbed & (self._disturbed - 1):
+        if objects.slots() is None or self._disturbed == 1 or self._disturbed & (self._disturbed - 1):
             return
         slots = iter(self.binding.gradients)
         every = [(place, None if v is None else next(slots).tensor) for place, v in self.outcome.gradients]
@@ -204,10 +224,9 @@ class Program:
             self._names["undisturbed"] = watcher(gradients_of(placed, arrays, GradientSlot.HELD, held))
 
     def _renew(self, k: int) -> None:
-        slot = self.binding.gradients[k]
-        slot.renew()
         self._names["undisturbed"] = never
-        self._names[f"G{k}"] = slot.tensor
+        for i in self.binding.renew(k):
+            self._names[f"G{i}"] = self.binding.gradients[i].tensor
         self.binding.rebind(self._names)
 
 

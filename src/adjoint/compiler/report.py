@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.compiler.explain import backward_of, origin_of
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, Value
 from adjoint.compiler.group import Group
+from adjoint.compiler.layout import is_virtual
 from adjoint.compiler.memory import Plan
 from adjoint.core.page import table
 from adjoint.core.table import aligned
@@ -23,9 +24,10 @@ PLACED = ("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line")
 class PlacedValue(NamedTuple):
     """A value in memory: by name `%n`, made by `op` (an input: what it is) for the line in `origin`.
 
-    `kind` is the memory it lies in: "arena", "result", "gradient", "kept" for a `backward()` outside, or, for an input,
-    "state", "argument", "constant", "number". In the arena it begins at byte `offset`, and is there from entry `first`
-    of `explain()` to entry `last`. `saved`: forward made it and backward reads it.
+    `kind` is the memory it lies in: "arena", "result", "gradient", "lent" where gradients will lie that are made later,
+    "kept" for a `backward()` outside, or, for an input, "state", "argument", "constant", "number". In the arena, and
+    in what is lent, it begins at byte `offset`, and is there from entry `first` of `explain()` to entry `last`.
+    `saved`: forward made it and backward reads it.
     """
 
     name: str
@@ -45,14 +47,21 @@ class ProgramMemory:
     """Every value that has memory, and the sizes: `arena`, `unshared` (the arena's without reuse), `bytes_of(kind)`.
 
     `saved` are the values saved for backward, the inputs that it reads among them; `saved_total` counts all of their
-    bytes and `saved_of_inputs` those of the inputs. `backward` is the memory of the half that runs when `backward()` is
-    called outside of the step. Prints as tables, largest first.
+    bytes and `saved_of_inputs` those of the inputs. `again` are the lines, each with its count of equations, that are
+    computed once more for backward, which so needs less saved. `backward` is the memory of the half that runs when
+    `backward()` is called outside of the step. Prints as tables, largest first.
     """
 
     def __init__(
-        self, name: str, values: tuple[PlacedValue, ...], plan: Plan, backward: ProgramMemory | None = None
+        self,
+        name: str,
+        values: tuple[PlacedValue, ...],
+        plan: Plan,
+        again: dict[str, int],
+        backward: ProgramMemory | None = None,
     ) -> None:
         self.name, self.values, self.plan, self.backward = name, values, plan, backward
+        self.again = again
         self.arena, self.unshared = plan.size, plan.unshared
         self.saved = tuple(value for value in values if value.saved)
         self.saved_total = sum(value.nbytes for value in self.saved)
@@ -75,9 +84,10 @@ class ProgramMemory:
         """What is saved for backward, in a sentence."""
         if not self.saved:
             return "nothing is saved for backward"
+        again = f"; {sum(self.again.values())} equations are computed again for it" if self.again else ""
         return (
             f"{self.saved_total:,} bytes in {len(self.saved)} buffers, of which {self.saved_of_inputs:,} are those of "
-            "inputs, which are there anyway"
+            f"inputs, which are there anyway{again}"
         )
 
     def saved_rows(self) -> list[tuple[str, ...]]:
@@ -121,11 +131,12 @@ def memory(program: Any) -> ProgramMemory:
     """Where the values of a program lie, for how long, and which of them are saved for the backward pass."""
     graph, plan, backward = program.graph, program.binding.plan, backward_of(program)
     names, saved, spans = graph.names(), _saved(program), _spans(program)
+    places = plan.offsets | plan.lent
     values: list[PlacedValue] = []
 
     def place(v: Value, kind: str, origin: Origin | None, is_saved: bool) -> None:
         op = v.op.name if v.op is not None else f"{kind} {getattr(v.source, 'name', '')}".rstrip()
-        offset, first, last = (plan.offsets[v], *spans[v]) if kind == "arena" else (None, None, None)
+        offset, first, last = (places[v], *spans[v]) if kind in ("arena", "lent") else (None, None, None)
         values.append(
             PlacedValue(names[v], op, origin, v.shape, v.dtype, v.nbytes, kind, offset, first, last, is_saved)
         )
@@ -134,7 +145,7 @@ def memory(program: Any) -> ProgramMemory:
         place(v, KINDS[type(v.source)], saved.get(v), v in saved)
     fresh = [("result", program.outcome.results), ("kept", program.outcome.saved)]
     placed: set[Value] = set()
-    for kind, made in (*fresh, ("arena", plan.offsets)):
+    for kind, made in (*fresh, ("arena", plan.offsets), ("lent", plan.lent)):
         for v in made:
             if v.op is not None and v not in placed:
                 placed.add(v)
@@ -142,7 +153,9 @@ def memory(program: Any) -> ProgramMemory:
     for _, v in program.outcome.gradients:
         if v is not None:
             place(v, "gradient", origin_of(v, graph), v in saved and v not in placed)
-    return ProgramMemory(graph.name, tuple(values), plan, None if backward is None else memory(backward))
+    computed = [_line(v.origin) for v in graph.equations if v.origin and v.origin.again and not is_virtual(v)]
+    again = {line: computed.count(line) for line in dict.fromkeys(computed)}
+    return ProgramMemory(graph.name, tuple(values), plan, again, None if backward is None else memory(backward))
 
 
 def _saved(program: Any) -> dict[Value, Origin | None]:
@@ -190,7 +203,8 @@ def _spans(program: Any) -> dict[Value, tuple[int, int]]:
     """For each value in the arena, the entry that writes it and the last that reads it."""
     fusion, order = program.fusion, program.fusion.order
     step: dict[Group, int] = {group: i for i, group in enumerate(order)}
-    spans = {v: (step[fusion.maker[v]], step[fusion.maker[v]]) for v in program.binding.plan.offsets}
+    plan = program.binding.plan
+    spans = {v: (step[fusion.maker[v]], step[fusion.maker[v]]) for v in plan.offsets | plan.lent}
     for group in order:
         for operand in (o for value in group.equations for o in value.operands):
             base = fusion.views[operand].base if operand in fusion.views else operand

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler import products
+from adjoint.compiler import gates, products
 from adjoint.compiler.fold import folded, plain_inputs
 from adjoint.compiler.graph import Constant, Graph, Origin, Value
 from adjoint.compiler.layout import may_raise
@@ -24,7 +24,7 @@ SHARED = 8  # places in the user's program that an equation remembers
 def rewrite(graph: Graph) -> Graph:
     """A graph of the same outputs with less to do."""
     graph = without_dead(_simplified(graph))
-    for form in (products.summed, products.turned):
+    for form in (products.summed, products.joined, products.turned, gates.laid_out):
         graph = without_dead(form(graph, Rewriter(graph)))
     return graph
 
@@ -104,6 +104,10 @@ class Rewriter:
         """An equation of another graph, of what has become of its operands."""
         inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
         return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
+
+    def kept(self, v: Value, renamed: dict[Value, Value]) -> Value:
+        """An equation of a graph that the rules have seen, of what has become of its operands."""
+        return self.keep(v) if all(renamed[i] is i for i in v.operands) else self.again(v, renamed)
 
     def _adopted(self, value: Value, like: Value) -> Value:
         """What a rule made, as equations of the graph that come from where the replaced one did."""

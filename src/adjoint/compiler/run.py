@@ -43,7 +43,7 @@ class Writer:
         self._late: list[Line] = []  # arithmetic on numbers that are known when the kernels have run
 
     def _say(self, line: str, depth: int = 1) -> None:
-        self._lines.append("    " * (depth + self._depth) + line)
+        self._lines.append("    " * max(1, depth + self._depth) + line)
 
     def name(self, thing: Any, stem: str = "o") -> str:
         name = self._known.get(id(thing))
@@ -58,8 +58,11 @@ class Writer:
         self._lines.append(f"def run({taken}fresh=False):")
         self._check()
         self._numbers()
-        self._say("with lock:")
-        self._say("pass", 2)
+        if self.program.is_one_call():
+            self._depth = -1  # what would be in the block is not
+        else:
+            self._say("with lock:")
+            self._say("pass", 2)
         self._inputs()
         self._states()
         self._outputs()
@@ -70,10 +73,11 @@ class Writer:
 
     def _check(self) -> None:
         """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
-        # while no thread has left the default modes, this one records and traces nothing
-        usual = "unusual.count" if mode.recording else "not unusual.count"
-        join = "and" if mode.recording else "or"
-        odd = f"(m := mode.__dict__)['special'] or m['recording'] is not {mode.recording}"
+        # while no thread has left the default modes, this one records, traces nothing and casts nothing
+        default = mode.recording and mode.autocast is None
+        usual, join = ("unusual.count", "and") if default else ("not unusual.count", "or")
+        other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
+        odd = f"(m := mode.__dict__)['special'] or {other}"
         self._say(f"if {usual} {join} ({odd}): return MISS")
         survey = self.program.survey
         facts, tests = self._tests()

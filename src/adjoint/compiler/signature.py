@@ -34,7 +34,7 @@ class Arguments:
         varying = self._varying(leaves, structure)
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
         kinds = tuple(int if i in varying else _kind(x) for i, x in enumerate(leaves))
-        return (structure, kinds, _aliases(given), mode.recording), given
+        return (structure, kinds, _aliases(given), mode.recording, mode.autocast), given
 
     def _varying(self, leaves: list[Any], structure: Any) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -38,8 +40,50 @@ class dtype:
         return hash(self.numpy)
 
 
+class _Bfloat16(dtype):
+    """The type whose elements the package ml_dtypes defines: what needs the package imports it, the name does not."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name, self.rank, self.itemsize = "bfloat16", 2, 2
+        self.is_floating_point = self.is_signed = True
+        self.is_complex = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "numpy":
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        self.numpy = np.dtype(ml_dtypes().bfloat16)
+        DTYPES[self.numpy] = self
+        default.narrow = True
+        return self.numpy
+
+    def __eq__(self, other: object) -> bool:
+        """As for every type; nothing is equal to one that nobody has made arrays of but itself."""
+        return self is other or ("ml_dtypes" in sys.modules and super().__eq__(other))
+
+    def __hash__(self) -> int:
+        try:
+            return super().__hash__()
+        except ImportError:
+            return hash(self.name)
+
+
+def ml_dtypes() -> Any:
+    """The package that gives NumPy the elements of bfloat16. Raises ImportError if it is not installed."""
+    try:
+        return import_module("ml_dtypes")
+    except ImportError as error:
+        raise ImportError(
+            "adjoint.bfloat16 needs the package ml_dtypes, which is not installed: pip install ml_dtypes"
+        ) from error
+
+
 bool_ = dtype("bool", np.bool_, 0)
 uint8 = dtype("uint8", np.uint8, 1)
+uint16 = dtype("uint16", np.uint16, 1)
+uint32 = dtype("uint32", np.uint32, 1)
+uint64 = dtype("uint64", np.uint64, 1)
 int8 = dtype("int8", np.int8, 1)
 int16 = dtype("int16", np.int16, 1)
 int32 = dtype("int32", np.int32, 1)
@@ -49,21 +93,42 @@ float32 = dtype("float32", np.float32, 2)
 float64 = dtype("float64", np.float64, 2)
 complex64 = dtype("complex64", np.complex64, 3)
 complex128 = dtype("complex128", np.complex128, 3)
+bfloat16 = _Bfloat16()
 
-DTYPES = {
+
+class _Types(dict[np.dtype[Any], dtype]):
+    """The library's types by NumPy's; bfloat16 is among them from the first time that it is looked up."""
+
+    def __missing__(self, kind: Any) -> dtype:
+        found = self.find(kind)
+        if found is None:
+            raise KeyError(kind)
+        return found
+
+    def find(self, kind: np.dtype[Any]) -> dtype | None:
+        """The library's type, or None."""
+        return bfloat16 if is_bfloat16(kind) and bfloat16.numpy == kind else self.get(kind)
+
+
+DTYPES = _Types({
     d.numpy: d
-    for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)
-}
+    for d in (
+        bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, float32, float64, complex64,
+        complex128,
+    )
+})  # fmt: skip
+FLOATING = "fcV"  # NumPy's kinds of types that have gradients: bfloat16, which NumPy itself lacks, is a V
 _BY_PYTHON_TYPE: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 class _Default:
-    """The type that Python floats become; `set_default_dtype` changes it."""
+    """The type that Python floats become; `set_default_dtype` changes it. `narrow`: arrays may be bfloat16."""
 
-    __slots__ = ("floating",)
+    __slots__ = ("floating", "narrow")
 
     def __init__(self) -> None:
-        self.floating = float32
+        self.floating: dtype = float32
+        self.narrow = False
 
 
 default = _Default()
@@ -93,11 +158,16 @@ def as_dtype(d: Any) -> dtype:
         return d
     if isinstance(d, type) and d in _BY_PYTHON_TYPE:
         return _BY_PYTHON_TYPE[d]
-    found = DTYPES.get(np.dtype(d))
-    if found is None:
-        types = ", ".join(map(repr, DTYPES.values()))
-        raise TypeError(f"no tensor can hold elements of type {d!r}; the types are {types}")
-    return found
+    found = DTYPES.find(np.dtype(d))
+    if found is not None:
+        return found
+    types = ", ".join(map(repr, DTYPES.values()))
+    raise TypeError(f"no tensor can hold elements of type {d!r}; the types are {types}")
+
+
+def is_bfloat16(kind: np.dtype[Any]) -> bool:
+    """True for the NumPy dtype that ml_dtypes gives to arrays of bfloat16."""
+    return kind.kind == "V" and kind.name == "bfloat16"
 
 
 def numpy_dtype(d: Any) -> np.dtype[Any]:
@@ -147,12 +217,17 @@ def _of_number(number: Any) -> np.dtype[Any]:
 
 
 def _wider(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """PyTorch's lattice: as NumPy's, but an integer and a float meet at the float, however narrow."""
+    """PyTorch's lattice: as NumPy's, but an integer and a float meet at the float, however narrow.
+
+    Raises RuntimeError for uint64 and a signed integer: no integer type holds both.
+    """
     if a == b:
         return a
     rank_a, rank_b = DTYPES[a].rank, DTYPES[b].rank
     if rank_a == rank_b:
-        return np.promote_types(a, b)
+        if rank_a == 1 and a.kind != b.kind and np.uint64 in (a, b):
+            raise RuntimeError(f"no integer type holds both {DTYPES[a]} and {DTYPES[b]}: convert one of them")
+        return float32.numpy if {a.kind, b.kind} == {"V", "f"} and a.itemsize == b.itemsize else np.promote_types(a, b)
     high, low = (a, b) if rank_a > rank_b else (b, a)
     if DTYPES[high].is_complex and low == np.float64:
         return complex128.numpy
@@ -169,6 +244,16 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     return DTYPES[_wider(a.numpy, b.numpy)]
 
 
+def real_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the parts of complex numbers; a real type itself."""
+    return kind if kind.kind != "c" else (float64 if kind.itemsize == 16 else float32).numpy
+
+
+def complex_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex type whose parts are of this floating type; a complex type itself."""
+    return kind if kind.kind == "c" else (complex128 if kind.itemsize == 8 else complex64).numpy
+
+
 def is_floating(array: Any) -> bool:
     """True when a gradient can exist for elements of this array's type."""
-    return array.dtype.kind in "fc"
+    return array.dtype.kind in FLOATING

@@ -94,7 +94,8 @@ def take_over(tensor: Tensor, data: Any) -> None:
         return
     exposure = _exposure_of(owner(array))
     # of two tensors over one memory, each sees the other's array
-    exposure.given = weakref.ref(array) if exposure.given is None else _unknown
+    known = exposure.given is None and array.dtype.kind != "V"
+    exposure.given = weakref.ref(array) if known else _unknown
     tensor.array = _lent(array)
     storage_of(tensor)
 
@@ -109,6 +110,8 @@ def apart(array: Any) -> Any:
 
 def _lent(array: Any) -> Any:
     """The same memory, in an array that lies on a memoryview."""
+    if array.dtype.kind == "V":  # bfloat16, of which there are no memoryviews
+        return np.asarray(memoryview(array.view(np.int16))).view(array.dtype)
     return np.asarray(memoryview(array))
 
 

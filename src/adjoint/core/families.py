@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype import real_type
 from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, tick
@@ -34,15 +35,16 @@ into: Any = None  # writes a result into the tensors of `out=`: functions/surfac
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
-    "leading", "native",
+    "leading", "native", "holomorphic",
 }  # fmt: skip
 
 
-def _elementwise_spec(truth: bool, check: Function) -> Callable[..., Spec]:
+def _elementwise_spec(truth: bool, check: Function, real: bool = False) -> Callable[..., Spec]:
     def spec(*operands: Any) -> Spec:
         check(operands)
         shape = operands[0].shape if len(operands) == 1 else broadcast_shapes(*[o.shape for o in operands])
-        return Spec(shape, BOOL if truth else operands[0].dtype)
+        dtype = operands[0].dtype
+        return Spec(shape, BOOL if truth else real_type(dtype) if real else dtype)
 
     return spec
 
@@ -54,10 +56,11 @@ def _kinds_checked(name: str, refuses: str) -> Function:
         for x in operands:
             kind = getattr(x, "dtype", None)
             if kind is not None and kind.kind in refuses:
-                other = "int() or float()" if kind.kind == "b" else "long()"
+                other = {"b": "convert with int() or float()", "c": "take real, imag or abs"}.get(
+                    kind.kind, "convert with long()"
+                )
                 raise NotImplementedError(
-                    f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: convert with "
-                    f"{other} first"
+                    f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: {other} first"
                 )
 
     return check
@@ -74,11 +77,13 @@ def _refusing(function: Function, check: Function) -> Function:
 
 
 def unary(
-    *, promotion: str | None = None, truth: bool = False, scalar: Any = None, refuses: str = "", **facets: Any
-) -> Declaration:
+    *, promotion: str | None = None, truth: bool = False, real: bool = False, scalar: Any = None, refuses: str = "",
+    **facets: Any,
+) -> Declaration:  # fmt: skip
     """Declare f(x), element by element. `promotion="float"`: integers become floats; `"number"`: truths, integers.
 
-    `truth`: the result is bool. `refuses`: the kinds of elements, as NumPy has them, that f is not defined for.
+    `truth`: the result is bool. `real`: of complex numbers it is real. `refuses`: the kinds of elements, as NumPy has
+    them, that f is not defined for.
     """
     rules, facets = _split(facets)
 
@@ -86,11 +91,12 @@ def unary(
         check = _kinds_checked(function.__name__, refuses)
         op = Op(
             _refusing(function, check) if refuses else function, rules, family="unary",
-            spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
+            spec=_elementwise_spec(truth, check, real), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
         any_kind = promotion is None and not refuses
+        quick = "fiub" if promotion is None and refuses == "c" else "f"
         compute = op.evaluate if "f" in refuses else function
 
         def call(input: Any, out: Any = None) -> Tensor:
@@ -103,7 +109,7 @@ def unary(
                 xd, xn = input, None
             if (
                 type(xd) is not ndarray
-                or not (any_kind or xd.dtype.kind == "f")
+                or not (any_kind or xd.dtype.kind in quick)
                 or (unusual.count and mode.special)
                 or (xn is not None and not differentiable)
             ):
@@ -174,6 +180,7 @@ def binary(
         lacks_rules = not (has_dx and has_dy)
         saves = bool(needs_dx or needs_dy)
         any_kind = promotion == "common" and not refuses
+        quick = "fiub" if promotion == "common" and refuses == "c" else "f"
         compute = ufunc or (op.evaluate if "f" in refuses else function)
 
         def general(input: Any, other: Any) -> Tensor:
@@ -182,8 +189,8 @@ def binary(
         def as_operator(input: Any, other: Any) -> Any:
             return general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
-        def calling(otherwise: Function) -> Function:
-            """The call; what it does not do itself is done `otherwise`."""
+        def calling(otherwise: Function, floats: bool = True) -> Function:
+            """The call; what it does not do itself, one with a Python float unless `floats`, is done `otherwise`."""
 
             def call(input: Any, other: Any, out: Any = None) -> Tensor:
                 global recent  # noqa: PLW0603  nothing is quicker to read
@@ -202,9 +209,9 @@ def binary(
                     return otherwise(input, other)
                 dtype = xd.dtype
                 if type(yd) is ndarray:
-                    if dtype is not yd.dtype or not (any_kind or dtype.kind == "f"):
+                    if dtype is not yd.dtype or not (any_kind or dtype.kind in quick):
                         return otherwise(input, other)
-                elif type(yd) is not float or dtype.kind != "f":
+                elif type(yd) is not float or dtype.kind != "f" or not floats:
                     return otherwise(input, other)
                 if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
                     return otherwise(input, other)
@@ -263,8 +270,18 @@ def binary(
 
             return call
 
+        def taking(numbers: str) -> Function:
+            """The call where Python numbers may stand for the operands in `numbers` alone, and for one of them."""
+
+            def checked(input: Any, other: Any) -> Tensor:
+                refuse_numbers(op.name, op.inputs, numbers, input, other)
+                return general(input, other)
+
+            return identified(calling(checked, "y" in numbers), op)
+
         call = calling(general)
         call.operator = calling(as_operator)  # type: ignore[attr-defined]
+        call.taking = taking  # type: ignore[attr-defined]
         return publish(call, op)
 
     return declare
@@ -338,11 +355,32 @@ def _split(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
     return rules, {k: v for k, v in facets.items() if k in FACETS}
 
 
+def taking(numbers: str, *calls: Any) -> Any:
+    """The calls of binary ops, for programs: Python numbers may stand for the operands in `numbers` alone."""
+    return tuple(call.taking(numbers) for call in calls)
+
+
+def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Any, y: Any) -> None:
+    """Raise TypeError where a Python number stands for an operand not among `numbers`, "x" and "y", or for both."""
+    places = [i for i, v in enumerate((x, y)) if isinstance(v, (int, float, complex))]
+    if len(places) < 2:
+        places = [i for i in places if "xy"[i] not in numbers]
+    for i in places:
+        label = ("input", "other")[i] if inputs[i] in ("x", "y") else inputs[i]
+        kind = type((x, y)[i]).__name__
+        raise TypeError(f"{name}(): argument '{label}' (position {i + 1}) must be Tensor, not {kind}")
+
+
 def publish(call: Function, op: Op) -> Function:
+    """Give a call the identity of the function it stands for, and make it the op's own."""
+    op.public = identified(call, op)
+    return call
+
+
+def identified(call: Function, op: Op) -> Function:
     """Give a call the identity of the function it stands for, and tie it to its op."""
     call.__name__ = call.__qualname__ = op.evaluate.__name__
     call.__doc__ = op.evaluate.__doc__
     call.__module__ = op.evaluate.__module__
     call.op = op  # type: ignore[attr-defined]
-    op.public = call
     return call

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype import as_dtype, get_default_dtype
+from adjoint.core.dtype import as_dtype, bfloat16, get_default_dtype, ml_dtypes
 
 
 class finfo:
@@ -20,11 +20,11 @@ class finfo:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{kind.name}'"
             )
-        found = np.finfo(kind.numpy)
+        found = ml_dtypes().finfo(kind.numpy) if kind is bfloat16 else np.finfo(kind.numpy)
         self.dtype, self.bits = kind.name, int(found.bits)
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = float(found.resolution)
+        self.resolution = 10.0 ** -int(found.precision)
 
     def __repr__(self) -> str:
         named = ", ".join(f"{name}={getattr(self, name):g}" for name in ("resolution", "min", "max", "eps", "tiny"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK = 624
+CHUNK = 512  # uniforms that are made at once where it is not known how many it takes
 
 
 class MersenneTwister:
@@ -41,6 +44,36 @@ class MersenneTwister:
         engine = self._started()
         self._first = None
         return engine.random_raw(count)
+
+    @contextmanager
+    def each_unit(self) -> Iterator[Callable[[], float]]:
+        """For the block a function that takes two words and gives a uniform on [0, 1) of 53 bits.
+
+        The words come many at a time; at the end the stream is put behind those that were taken.
+        """
+        engine, memory = self._started(), self.memory()
+        start, taken = memory.copy(), 0
+        units: Iterator[float] = iter(())
+
+        def more() -> float:
+            nonlocal start, taken, units
+            start, taken = memory.copy(), 0
+            words = engine.random_raw(2 * CHUNK)
+            wide = (words[0::2] << np.uint64(32) | words[1::2]) & np.uint64(2**53 - 1)
+            units = iter((wide * 2.0**-53).tolist())
+            return following()
+
+        def following() -> float:
+            nonlocal taken
+            taken += 1
+            unit = next(units, None)
+            return more() if unit is None else unit
+
+        try:
+            yield following
+        finally:
+            memory[:] = start
+            engine.random_raw(2 * taken)
 
     def double_words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` 64-bit words, each of two 32-bit ones, the higher half first."""

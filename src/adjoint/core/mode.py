@@ -49,7 +49,8 @@ class Mode(threading.local):
     looks at each result (anomaly detection); `floor`: nodes older than this order are constants here, since they belong
     to a level around this one; `deferred`: though `recording` is off, the caller records what is done, and so the
     levels around this one do; `transformed`: a derivative is being taken, for which tensors of inference mode are
-    constants. Derived: `special`, an op call has more to do than to evaluate, wrap and record; `extra`,
+    constants; `autocast`: the type in which products are computed, None where they take that of their operands.
+    Derived: `special`, an op call has more to do than to evaluate, wrap and record; `extra`,
     something besides `recording` makes it differ; `odd`, one of both, and the thread is counted in `unusual`.
     """
 
@@ -63,6 +64,7 @@ class Mode(threading.local):
     floor: int
     deferred: bool
     transformed: bool
+    autocast: Any
     special: bool
     extra: bool
     odd: bool
@@ -70,7 +72,7 @@ class Mode(threading.local):
     def __init__(self) -> None:
         self.recording = True
         self.inference = self.deferred = self.transformed = self.special = self.extra = self.odd = False
-        self.cut = self.tracer = self.duals = self.watcher = None
+        self.cut = self.tracer = self.duals = self.watcher = self.autocast = None
         self.packers = ()
         self.floor = -1
 
@@ -92,7 +94,10 @@ class _Unusual:
 SPECIAL = frozenset({"tracer", "duals", "packers", "watcher"})
 ORDINARY = frozenset({"recording", "cut", "deferred", "transformed"})  # these are switched in every step
 # What a thread that works on behalf of another takes over from it.
-CARRIED = ("recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred", "transformed")
+CARRIED = (
+    "recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred", "transformed",
+    "autocast",
+)  # fmt: skip
 mode = Mode()
 unusual = _Unusual()
 
@@ -145,7 +150,7 @@ def _switch(held: dict[str, Any], modes: dict[str, Any]) -> None:
     if not ORDINARY.issuperset(modes):
         unusual.inferred = unusual.inferred or held["inference"]
         held["special"] = any(held[name] for name in SPECIAL)
-        held["extra"] = held["inference"] or held["special"] or held["floor"] >= 0
+        held["extra"] = held["inference"] or held["special"] or held["floor"] >= 0 or held["autocast"] is not None
     odd = held["extra"] or not held["recording"]
     if odd is not held["odd"]:
         with unusual.lock:

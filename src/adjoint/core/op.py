@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype import DTYPES, default, promote
+from adjoint.core import widening
+from adjoint.core.dtype import DTYPES, FLOATING, default, promote
 from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.native import Native, Weight
@@ -35,12 +36,15 @@ class Op:
     output (`out`), an input's shape (`x_shape`), or a parameter. A rule for a variadic input also gets its position
     `i`. Gradients and kept values come as tensors or as bare arrays: rules use operators and ops, no methods.
     `native`: compiled kernels may take the place of `evaluate` for large operands; how long that would take.
+    `holomorphic`: a rule says f'(x) g, of which the walk makes conj(f'(x)) g where numbers are complex; False for an op
+    of complex numbers whose rules are their gradients as they stand.
     """
 
     __slots__ = (
-        "blocks", "combine", "composite", "effect", "evaluate", "family", "identity", "index", "inputs", "kept_shapes",
+        "blocks", "combine", "composite", "effect", "evaluate", "family", "holomorphic", "identity", "index", "inputs",
+        "kept_shapes",
         "kind", "leading", "linear", "name", "native", "needs", "params", "part", "plain", "positions", "promotion",
-        "public", "rules", "scalar", "spec", "variadic",
+        "public", "rules", "scalar", "spec", "variadic", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +67,7 @@ class Op:
         blocks: Callable[[Any], tuple[Any, ...]] | None = None,
         node: str | Callable[..., str] | None = None,
         native: Weight | None = None,
+        holomorphic: bool = True,
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
@@ -76,12 +81,14 @@ class Op:
         self.effect = effect
         self.linear = linear
         self.leading = leading
+        self.holomorphic = holomorphic
         self.part = part
         self.blocks = blocks
         self.plain = blocks is None and not self.variadic
         self.public: Callable[..., Any] = lambda *inputs, **params: apply(self, inputs, params)
         self.kind = _kind(self.name, node)
         self.native = None if native is None else Native(self.name, lambda *x, **params: apply(self, x, params), native)
+        self.wide: Op | None = None  # for bfloat16: see widening.py
         self._attach(rules)
 
     def _attach(self, rules: dict[str, Rule]) -> None:
@@ -136,11 +143,13 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         pushed = mode.duals.call(op, inputs, params)
         if pushed is not None:
             return pushed
+    if default.narrow:
+        op = widening.in_float32(op, inputs)
     tracer = mode.tracer if special else None
     if tracer is not None:
         if op.composite is None:
             data = tracer.emit(op, inputs, params)
-        elif op.family == "fused" and mode.recording:
+        elif (op.family == "fused" or op is op.wide) and mode.recording:
             with unrecorded():
                 data = _composed(op, inputs, params, tracer).array
         else:
@@ -236,7 +245,7 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     if mixed:
         nodes = tuple(x.memory.leaf if n is None and _is_leaf(x) else n for x, n in zip(inputs, nodes, strict=True))
     data = out.array
-    if data.dtype.kind not in "fc":
+    if data.dtype.kind not in FLOATING:
         return
     parents = tuple([
         n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)

@@ -8,11 +8,12 @@ import numpy as np
 
 from adjoint.core.exposure import hand_out
 from adjoint.core.mode import mode, unusual
+from adjoint.core.protocols import Asked
 
 ndarray = np.ndarray
 
 
-class Readable:
+class Readable(Asked):
     """What has an `array` and a `node`: the part of a tensor that gives its values away."""
 
     __slots__ = ()
@@ -30,11 +31,14 @@ class Readable:
     def numpy(self, *, force: bool = False) -> Any:
         """The elements as an ndarray that shares this tensor's memory.
 
-        Raises RuntimeError for a tensor that requires grad, unless `force`, or where nothing is recorded.
+        Raises RuntimeError for a tensor that requires grad, unless `force`, or where nothing is recorded, and TypeError
+        for bfloat16.
         """
         if self.node is not None and mode.recording and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         array = self.numpy_view("numpy()")
+        if array.dtype.kind == "V":
+            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type, float() gives one it has")
         if array is not self.array:
             return array
         del array  # hand_out counts who refers to it
@@ -42,10 +46,6 @@ class Readable:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
-
-    # NumPy's operators give way to ours when an array stands on the left.
-    __array_priority__ = 1000
-    __array_ufunc__ = None
 
     def item(self) -> Any:
         """The one element as a Python number. Raises RuntimeError unless there is exactly one.
@@ -77,10 +77,10 @@ class Readable:
         return bool(array.reshape(()))
 
     def __float__(self) -> float:
-        return float(self._number("float()"))
+        return float(self._real_number("float()"))
 
     def __int__(self) -> int:
-        return int(self._number("int()"))
+        return int(self._real_number("int()"))
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iub":
@@ -89,6 +89,14 @@ class Readable:
 
     def __complex__(self) -> complex:
         return complex(self._number("complex()"))
+
+    def _real_number(self, reader: str) -> Any:
+        number = self._number(reader)
+        if self.array.dtype.kind != "c":
+            return number
+        if number.imag:
+            raise RuntimeError(f"{reader}: the value {number} cannot be converted to a real number without overflow")
+        return number.real
 
     def _number(self, reader: str) -> Any:
         array = self.numpy_view(reader)

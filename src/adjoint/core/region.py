@@ -59,7 +59,8 @@ def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
         return array.reshape(-1)[:0].reshape(shape)
     memory, kind = owner(array), array.dtype
     at = address(memory) + start * kind.itemsize
-    return np.asarray(Region(memory, kind.str, at, shape, tuple(s * kind.itemsize for s in strides)))
+    seen = np.asarray(Region(memory, kind.str, at, shape, tuple(s * kind.itemsize for s in strides)))
+    return seen.view(kind) if kind.kind == "V" else seen  # the interface does not tell bfloat16
 
 
 def writable(array: Any) -> Any:

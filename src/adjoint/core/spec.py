@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-_SHORT = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c"}
+_SHORT = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c", "V": "bf"}
 
 
 class Spec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from sys import modules
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from adjoint.core.history import Historied
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf, Node, Output
 from adjoint.core.printing import format_tensor
+from adjoint.core.protocols import answers
 from adjoint.core.region import dense_strides, region, steps
 from adjoint.core.size import Size
 from adjoint.core.storage import INFERENCE, share
@@ -116,7 +118,7 @@ class Tensor(Historied):
 
     def is_floating_point(self) -> bool:
         """True for a floating dtype."""
-        return bool(self.array.dtype.kind == "f")
+        return bool(self.array.dtype.kind in "fV")
 
     def __len__(self) -> int:
         if not self.array.shape:
@@ -144,7 +146,8 @@ class Tensor(Historied):
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self.array.shape and spec else str(self)
+        as_number = not self.array.shape and (spec or type(self) is Tensor)
+        return format(self.item(), spec) if as_number else str(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if not self.is_leaf:
@@ -210,6 +213,8 @@ def tangents_of(x: Any) -> Any:
 
 def constant(array: Any) -> Tensor:
     """A tensor whose values are fixed by the program text; while tracing, a constant of the graph."""
+    if "einops" in modules:
+        answers.meet_einops()
     if not unusual.count:
         return wrap(array)
     if mode.tracer is not None:
@@ -231,6 +236,7 @@ def detach(x: Tensor) -> Tensor:
 
 def rebuild(kind: type[Tensor], array: Any, requires_grad: bool, attributes: dict[str, Any] | None) -> Tensor:
     """A tensor from its pickled parts."""
+    DTYPES.find(array.dtype)  # the first bfloat16 of a program may come out of a pickle
     tensor = fill(new(kind), array)
     if requires_grad:
         tensor.requires_grad_()

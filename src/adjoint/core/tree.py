@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 
@@ -42,6 +41,8 @@ def _walk(value: Any, leaves: list[Any]) -> Structure:
     if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return Structure(kind, (len(value),), tuple(_walk(v, leaves) for v in value))
     if hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
+        from dataclasses import fields  # whoever has made the class has imported them
+
         names = tuple(each.name for each in fields(value))
         return Structure(kind, names, tuple(_walk(getattr(value, n), leaves) for n in names))
     leaves.append(value)

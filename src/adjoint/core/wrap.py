@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype import DTYPES, default, numpy_dtype
+from adjoint.core.dtype import DTYPES, default, is_bfloat16, numpy_dtype
 
 
 def as_array(data: Any, dtype: Any = None) -> Any:
@@ -19,19 +20,22 @@ def as_array(data: Any, dtype: Any = None) -> Any:
         return data
     given = isinstance(data, (np.ndarray, np.generic))
     array = _array(_untensor(data))
-    if array.dtype.kind not in "biufc":
+    if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
         raise TypeError(
             f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
             + ", ".join(map(repr, DTYPES.values()))
         )
     if dtype is not None:
+        if array.dtype.kind == "f" and not given and numpy_dtype(dtype) == np.uint64:
+            with suppress(OverflowError):  # NumPy made floats of integers beyond int64 among others
+                array = np.asarray(_untensor(data), np.uint64)
         return _as_type(array, numpy_dtype(dtype), checked=not given)
     if not given and not _holds_typed(data):
         if array.dtype.kind == "f":
             return array.astype(default.floating.numpy, copy=False)
         if array.dtype.kind == "c":
             return array.astype(np.complex128 if default.floating.itemsize == 8 else np.complex64, copy=False)
-    if array.dtype not in DTYPES:
+    if DTYPES.find(array.dtype) is None:
         native = array.dtype.newbyteorder("=")
         if native not in DTYPES:
             raise TypeError(

@@ -7,7 +7,6 @@ what a node kept was written after the node was made.
 from __future__ import annotations
 
 import weakref
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,8 +36,10 @@ class Seal:
 
 
 def _checksum(array: Any) -> int:
+    from zlib import crc32  # few programs need it
+
     bytes_of: Any = np.ascontiguousarray(array)
-    return zlib.crc32(bytes_of)
+    return crc32(bytes_of)
 
 
 class Write:

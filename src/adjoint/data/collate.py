@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 from typing import Any
 
@@ -13,37 +13,39 @@ from adjoint.functions.creation import as_tensor, tensor
 from adjoint.functions.joining import stack
 
 TEXT = (str, bytes)
+Rules = Mapping[Any, Callable[..., Any]]
 
 
-def default_collate(batch: Sequence[Any]) -> Any:
+def default_collate(batch: Any) -> Any:
     """Samples stacked along a new first dimension, part by part.
 
     Tensors and arrays are stacked; Python floats become float64, integers int64; text stays a list; mappings, tuples,
     named tuples and lists are gone into, and plain tuples become lists. Raises RuntimeError for parts whose shapes or
-    lengths differ, and TypeError for anything else.
+    lengths differ, and TypeError for anything else. `default_collate_fn_map` has the rules, to which others may be
+    added.
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    """As `default_collate`, with these rules: functions of a batch by the type, or tuple of types, of its samples."""
     first = batch[0]
-    if isinstance(first, Tensor):
-        return stack(batch)
-    if isinstance(first, np.ndarray):
-        if first.dtype.kind in "SUO":
-            raise TypeError(_refusal(first.dtype))
-        return stack([as_tensor(array) for array in batch])
-    if isinstance(first, (np.bool_, np.number)):
-        return as_tensor(np.array(batch))
-    if isinstance(first, (float, int)):
-        return tensor(np.array(batch))
-    if isinstance(first, TEXT):
-        return batch
+    rules = collate_fn_map or {}
+    kind = type(first)
+    rule = rules.get(kind) or next((rules[types] for types in rules if isinstance(first, types)), None)
+    if rule is not None:
+        return rule(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
-        return _mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        items = {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first}
+        return _mapping(first, items)
     if isinstance(first, Sequence):
         lengths = sorted({len(sample) for sample in batch})
-        if len(lengths) > 1:
+        if len(lengths) > 1 and not hasattr(first, "_fields"):
             sizes = ", ".join(map(str, lengths))
             raise RuntimeError(f"each element in list of batch should be of equal size, but the sizes are {sizes}")
-        return _sequence(first, [default_collate(part) for part in zip(*batch, strict=True)])
-    raise TypeError(_refusal(type(first)))
+        parts = [collate(part, collate_fn_map=collate_fn_map) for part in zip(*batch, strict=False)]
+        return _sequence(first, parts)
+    raise TypeError(_refusal(kind))
 
 
 def default_convert(data: Any) -> Any:
@@ -59,24 +61,73 @@ def default_convert(data: Any) -> Any:
     return data
 
 
+def _tensors(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    return stack(batch)
+
+
+def _arrays(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    first = batch[0]
+    if first.dtype.kind in "SUO":
+        raise TypeError(_refusal(first.dtype))
+    if all(type(array) is np.ndarray and array.dtype is first.dtype and array.shape == first.shape for array in batch):
+        return as_tensor(np.stack(batch))
+    return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+
+
+def _numpy_scalars(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    return as_tensor(np.array(batch))
+
+
+def _floats(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    return tensor(np.array(batch, np.float64))
+
+
+def _integers(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    return tensor(list(batch))
+
+
+def _texts(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+    return batch
+
+
+default_collate_fn_map: dict[Any, Callable[..., Any]] = {
+    Tensor: _tensors,
+    np.ndarray: _arrays,
+    (np.bool_, np.number, np.object_): _numpy_scalars,
+    float: _floats,
+    int: _integers,
+    str: _texts,
+    bytes: _texts,
+}
+
+
 def _mapping(like: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
     """`parts` in a mapping like the given one; a plain dict where its type cannot be made."""
 
     def made() -> Any:
-        if not hasattr(like, "update"):
+        if not isinstance(like, MutableMapping):
             return type(like)(parts)  # type: ignore[call-arg]
         twin: Any = copy(like)  # keeps what a type has besides its items, such as a default
         twin.update(parts)
         return twin
 
-    return _or_else(made, parts)
+    return parts if type(like) is dict else _or_else(made, parts)
 
 
 def _sequence(like: Sequence[Any], parts: list[Any]) -> Any:
     """`parts` in a sequence like the given one; of a plain tuple, and where its type cannot be made, a list."""
     if isinstance(like, tuple):
         return type(like)(*parts) if hasattr(like, "_fields") else parts
-    return parts if type(like) is list else _or_else(lambda: type(like)(parts), parts)  # type: ignore[call-arg]
+
+    def made() -> Any:
+        if not isinstance(like, MutableSequence):
+            return type(like)(parts)  # type: ignore[call-arg]
+        twin: Any = copy(like)
+        for i, part in enumerate(parts):
+            twin[i] = part
+        return twin
+
+    return parts if type(like) is list else _or_else(made, parts)
 
 
 def _or_else(made: Callable[[], Any], plain: Any) -> Any:

@@ -71,12 +71,46 @@ class Subset(Dataset[Sample_co]):
     def __getitems__(self, indices: list[int]) -> list[Sample_co]:
         if type(self).__getitem__ is not Subset.__getitem__:
             return [self[i] for i in indices]
-        at = [self.indices[i] for i in indices]
-        fetch_many = getattr(self.dataset, "__getitems__", None)
-        return fetch_many(at) if fetch_many else [self.dataset[i] for i in at]
+        return _many(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+class StackDataset(Dataset[Any]):
+    """Datasets side by side: sample i is the tuple of their samples i, or the dict where they are given by name.
+
+    Raises ValueError for none, for both kinds, and for datasets that differ in length.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError("StackDataset takes datasets either by position or by name, but both kinds are given")
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets: Any = args or kwargs
+        self._length = len(self._parts()[0])
+        if any(len(part) != self._length for part in self._parts()):
+            raise ValueError("Size mismatch between datasets")
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._sample([part[index] for part in self._parts()])
+
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        columns = [_many(part, indices) for part in self._parts()]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
+        return [self._sample(list(parts)) for parts in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _parts(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _sample(self, parts: list[Any]) -> Any:
+        return dict(zip(self.datasets, parts, strict=True)) if isinstance(self.datasets, dict) else tuple(parts)
 
 
 class ConcatDataset(Dataset[Sample_co]):
@@ -139,6 +173,11 @@ def random_split(
     order = (generator or default_generator).randperm(count).tolist()
     whole = [int(size) for size in sizes]
     return [Subset(dataset, order[end - size : end]) for end, size in zip(accumulate(whole), whole, strict=True)]
+
+
+def _many(dataset: Any, indices: list[Any]) -> list[Any]:
+    fetch_many = getattr(dataset, "__getitems__", None)
+    return fetch_many(indices) if callable(fetch_many) else [dataset[i] for i in indices]
 
 
 def _shared_out(count: int, fractions: Sequence[float]) -> list[float]:

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, repeat
-from typing import Any
+from itertools import repeat
+from multiprocessing.context import BaseContext
+from typing import Any, Generic, Self, TypeVar
 
 from adjoint.core.generator import Generator
 from adjoint.data.collate import default_collate, default_convert
-from adjoint.data.dataset import Dataset, IterableDataset, rows
+from adjoint.data.crew import Crew
+from adjoint.data.dataset import Dataset, IterableDataset
+from adjoint.data.fetch import fetcher
 from adjoint.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
+from adjoint.data.worker import Job
+
+Sample_co = TypeVar("Sample_co", covariant=True)
 
 FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
 
 
-class DataLoader:
+class DataLoader(Generic[Sample_co]):
     """Goes through `dataset` in batches: `for batch in DataLoader(dataset, batch_size=32, shuffle=True)`.
 
     `sampler` gives the order of the indices, `batch_sampler` whole batches of them; `collate_fn` makes a batch of
-    samples; `batch_size=None` hands out single samples. Data are loaded in this process: RuntimeError for
-    `num_workers`. ValueError for options that exclude each other. `pin_memory` and `in_order` have no meaning here.
+    samples; `batch_size=None` hands out single samples. With `num_workers` that many processes fetch ahead,
+    `prefetch_factor` batches each; with `persistent_workers` they stay for the next pass. `timeout` is how many seconds
+    to wait for a batch, `worker_init_fn` is called with its number in each worker. Unless `in_order`, batches are
+    handed out as they come. `pin_memory` has no meaning here. ValueError for options that exclude each other.
     """
 
     _ready = False
 
     def __init__(
-        self, dataset: Dataset[Any], batch_size: int | None = 1, shuffle: bool | None = None,
+        self, dataset: Dataset[Sample_co], batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None, batch_sampler: Iterable[Any] | None = None, num_workers: int = 0,
         collate_fn: Callable[[Any], Any] | None = None, pin_memory: bool = False, drop_last: bool = False,
         timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
         generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
         pin_memory_device: str = "", in_order: bool = True,
     ) -> None:  # fmt: skip
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if isinstance(dataset, IterableDataset):
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
@@ -59,12 +69,14 @@ class DataLoader:
         self.num_workers = num_workers
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
-        self.prefetch_factor = prefetch_factor
+        self.multiprocessing_context = _context(multiprocessing_context, num_workers)
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.in_order = in_order
+        self._iterator: Pass | None = None  # that whose workers stay
+        self._told: int | None = None  # how many samples an iterable dataset said that it has
         self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -73,45 +85,87 @@ class DataLoader:
         super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        indices = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        draw_seed(self.generator)  # PyTorch draws a seed for its workers: so the streams stay in step
-        if isinstance(self.dataset, IterableDataset):
-            return self._from_stream(iter(self.dataset), indices)
-        return self._from_indices(indices)
-
-    def _from_indices(self, indices: Iterator[Any]) -> Iterator[Any]:
-        dataset: Any = self.dataset
-        fetch_many = getattr(dataset, "__getitems__", None)
-        for at in indices:
-            if self.batch_sampler is None:
-                yield self.collate_fn(dataset[at])
-                continue
-            if self.collate_fn is default_collate:
-                batch = rows(dataset, at)
-                if batch is not None:
-                    yield batch
-                    continue
-            yield self.collate_fn(fetch_many(at) if fetch_many else [dataset[i] for i in at])
-
-    def _from_stream(self, samples: Iterator[Any], indices: Iterator[Any]) -> Iterator[Any]:
-        """The indices are None, and only count."""
-        if self.batch_sampler is None:
-            yield from map(self.collate_fn, samples)
-            return
-        for at in indices:
-            batch = list(islice(samples, len(at)))
-            if batch and not (self.drop_last and len(batch) < len(at)):
-                yield self.collate_fn(batch)
-            if len(batch) < len(at):
-                return
+        if not (self.persistent_workers and self.num_workers):
+            return Pass(self)
+        if self._iterator is None or not self._iterator.begin_again(self._told):
+            self._iterator = Pass(self)
+        return self._iterator
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
-            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
-        count = len(self.dataset)  # type: ignore[arg-type]
+            return len(self._index_sampler)  # type: ignore[arg-type]
+        count = self._told = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    @property
+    def _index_sampler(self) -> Iterable[Any]:
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+
+class Pass:
+    """One pass through a loader's dataset; where workers stay, one after the other."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._sampler = loader._index_sampler
+        self._dataset = loader.dataset
+        self._stay = loader.persistent_workers
+        self._indices = iter(self._sampler)
+        self._told = loader._told
+        self._count = 0
+        self._crew: Crew | None = None
+        seed = draw_seed(loader.generator)  # without workers too, so that the streams stay in step with PyTorch's
+        batched = loader.batch_sampler is not None
+        if not loader.num_workers:
+            self._fetch = fetcher(loader.dataset, batched, loader.collate_fn, loader.drop_last)
+            return
+        job = Job(
+            loader.dataset,
+            batched,
+            loader.collate_fn,
+            loader.drop_last,
+            loader.worker_init_fn,
+            loader.num_workers,
+            seed,
+        )
+        context = loader.multiprocessing_context or multiprocessing.get_context()
+        self._crew = Crew(job, context, loader.prefetch_factor or 0, loader.timeout, loader.in_order)
+        self._crew.begin(iter(self._sampler))
+
+    def begin_again(self, told: int | None) -> bool:
+        """Begin another pass with the same workers; False if they are gone."""
+        if self._crew is None or not self._crew.dismiss.alive:
+            return False
+        self._told, self._count = told, 0
+        self._crew.begin(iter(self._sampler))
+        return True
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        batch = self._fetch(next(self._indices)) if self._crew is None else self._next_of_crew(self._crew)
+        self._count += 1
+        if self._told is not None and self._count > self._told:
+            warnings.warn(
+                f"Length of IterableDataset {self._dataset} was reported to be {self._told} (when accessing "
+                f"len(dataloader)), but {self._count} samples have been fetched; the copies of a dataset in several "
+                "workers must share the samples out (get_worker_info)",
+                stacklevel=2,
+            )
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._sampler)  # type: ignore[arg-type]
+
+    def _next_of_crew(self, crew: Crew) -> Any:
+        try:
+            return crew.next()
+        except StopIteration:
+            if not self._stay:
+                crew.dismiss()
+            raise
 
 
 def _sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterable[Any]:
@@ -129,24 +183,42 @@ def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
             )
 
 
-def _check_workers(
-    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool, context: Any
-) -> None:
+def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     if num_workers < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-    if num_workers > 0:
-        raise RuntimeError(
-            f"DataLoader: num_workers={num_workers} is not implemented yet: worker processes come in a later version. "
-            "Use num_workers=0, which loads the data in this process."
-        )
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
-    if prefetch_factor is not None:
-        raise ValueError("prefetch_factor option could only be specified with num_workers > 0")
-    if persistent_workers:
+    if prefetch_factor is not None and num_workers == 0:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing: let num_workers > 0 to enable "
+            "multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is not None:
+
+
+def _context(given: Any, num_workers: int) -> Any:
+    """How worker processes are started, of its name or of itself."""
+    if given is None:
+        return None
+    if num_workers == 0:
         raise ValueError(
             "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
             f"but got num_workers={num_workers}"
         )
+    if isinstance(given, str):
+        methods = multiprocessing.get_all_start_methods()
+        if given not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods}, but got "
+                f"multiprocessing_context={given!r}"
+            )
+        return multiprocessing.get_context(given)
+    if not isinstance(given, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={given}"
+        )
+    return given

@@ -8,7 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from adjoint.core.dtype import float64
 from adjoint.core.generator import Generator, default_generator
+from adjoint.functions.creation import as_tensor
+from adjoint.functions.distributions import multinomial
 
 Index_co = TypeVar("Index_co", covariant=True)
 DRAWN_AT_ONCE = 32  # with replacement PyTorch draws so many indices at a time, which fixes the use of the stream
@@ -88,6 +91,35 @@ class SubsetRandomSampler(Sampler[int]):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """`num_samples` indices, i drawn with a probability in proportion to `weights[i]`.
+
+    Raises ValueError for options of the wrong type, for no samples, and for weights that are not one-dimensional.
+    """
+
+    def __init__(
+        self, weights: Any, num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ) -> None:
+        if type(num_samples) is not int or num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if type(replacement) is not bool:
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.weights = as_tensor(weights, dtype=float64)
+        if self.weights.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.array.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        yield from multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
 
 
 class BatchSampler(Sampler[list[Any]]):

@@ -12,6 +12,8 @@ from adjoint.core.generator import default_generator
 from adjoint.core.native import natively
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import one_dim
+from adjoint.functions.memory_order import as_it_lies
+from adjoint.functions.precision import in_float32
 from adjoint.functions.surface import in_place, public
 from adjoint.ops import arithmetic, comparison, random, reduction, selection, transcendental
 from adjoint.ops.error_function import erf_array
@@ -32,6 +34,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return _finish(input, out, inplace, "leaky_relu_")
 
 
+@in_float32
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (eˣ - 1)."""
     below = selection.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
@@ -39,6 +42,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _finish(input, out, inplace, "elu_")
 
 
+@in_float32
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
@@ -99,7 +103,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    if input.array.dtype.kind != "f":
+    if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"gelu: not implemented for {input.dtype}")
     return _gelu(input) if approximate == "none" else _gelu_tanh(input)
 
@@ -122,7 +126,7 @@ def _silu(x: Any) -> Any:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x / (1 + e⁻ˣ). Raises RuntimeError for tensors that are not floating."""
-    if input.array.dtype.kind != "f":
+    if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
     x = selection.copy(input) if inplace else input  # the gradient needs the values that are overwritten
     return _finish(input, _silu(x), inplace, "silu_")
@@ -143,7 +147,11 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to [min_val, max_val]; at the limits the gradient is 0."""
+    """x limited to [min_val, max_val]; at the limits the gradient is 0. Raises ValueError where min_val is larger."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if input.array.dtype.kind in "iu":
+        min_val, max_val = int(min_val), int(max_val)
     out = selection.where(
         comparison.le(input, min_val), min_val, selection.where(comparison.ge(input, max_val), max_val, input)
     )
@@ -207,7 +215,7 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
 def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
     if dtype is not None:
         return input.to(dtype)
-    if input.array.dtype.kind != "f":
+    if input.array.dtype.kind not in "fV":
         raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
     return input
 
@@ -249,5 +257,6 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
-    factor = random.dropout_factor(shape=input.array.shape, dtype=input.array.dtype, p=p, generator=default_generator)
+    kind, source = input.array.dtype, default_generator
+    factor = as_it_lies(input, lambda shape: random.dropout_factor(shape=shape, dtype=kind, p=p, generator=source))
     return _finish(input, arithmetic.mul(input, factor), inplace, "dropout_")

@@ -17,6 +17,7 @@ from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import joining
 from adjoint.functions import shape as shapes
 from adjoint.functions.dims import one_dim, sizes
+from adjoint.functions.precision import sensitive
 from adjoint.functions.strides import diagonal
 from adjoint.functions.surface import named, public
 from adjoint.ops import indexing, movement, reduction, selection, strides
@@ -95,6 +96,7 @@ def _written(input: Tensor, src: Tensor, view: Any) -> Tensor:
 
 
 @public()
+@sensitive
 def trace(input: Tensor) -> Tensor:
     """Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
     if input.ndim != 2:
@@ -286,6 +288,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 2, after `atleast_3d`."""
+    joining.check_some("dstack", tensors)
     return joining.cat([atleast_3d(part) for part in tensors], 2)
 
 

@@ -13,6 +13,7 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import dropout
 from adjoint.functions.linear import matmul
+from adjoint.functions.precision import in_float32, lowering
 from adjoint.functions.surface import named
 from adjoint.ops import movement, selection
 from adjoint.ops.attention import attention, attention_weights
@@ -21,6 +22,8 @@ Shape = tuple[int, ...]
 __all__ = ["scaled_dot_product_attention"]
 
 
+@lowering
+@in_float32
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -60,7 +63,7 @@ def scaled_dot_product_attention(
 
 def _has_slope(mask: Tensor | None) -> bool:
     """True for a mask whose gradient, as large as all weights, may be asked for."""
-    return mask is not None and mask.array.dtype.kind == "f" and (mask.requires_grad or mode.duals is not None)
+    return mask is not None and mask.array.dtype.kind in "fV" and (mask.requires_grad or mode.duals is not None)
 
 
 def _by_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape, causal: bool, scale: float) -> Tensor:
@@ -107,7 +110,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
             + ", ".join(f"{name} {x.dtype}" for name, x in named.items())
         )
     kind = query.array.dtype
-    if kind.kind != "f":
+    if kind.kind not in "fV":
         raise RuntimeError(f"scaled_dot_product_attention: expected tensors of a floating type, but got {query.dtype}")
     if key.array.shape[-1] != query.array.shape[-1] or key.array.shape[-2] != value.array.shape[-2]:
         raise RuntimeError(

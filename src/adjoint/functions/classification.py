@@ -11,11 +11,13 @@ from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.activation import log_softmax
 from adjoint.functions.loss import named_reduction, reduced
+from adjoint.functions.precision import sensitive
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
 
 __all__ = ["cross_entropy", "nll_loss", "one_hot"]
 
 
+@sensitive
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -34,10 +36,16 @@ def cross_entropy(
         raise IndexError("cross_entropy: expected logits with a class dimension, got a 0-d tensor")
     axis = 0 if input.ndim == 1 else 1
     reduction = named_reduction(size_average, reduce, reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if weight is not None:
         _check_weight(weight, input.array.shape[axis])
     logs = log_softmax(input, axis)
-    if target.array.dtype.kind == "f" and target.array.shape == input.array.shape:
+    if target.array.shape == input.array.shape:
+        if target.array.dtype.kind not in "fV":
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing, axis)
     loss = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
     if label_smoothing == 0.0:
@@ -74,6 +82,7 @@ def _smooth(logs: Any, target: Any, weight: Any, ignore_index: int, reduction_na
     return reduced(loss, "mean", share)
 
 
+@sensitive
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -91,8 +100,13 @@ def nll_loss(
     reduction = named_reduction(size_average, reduce, reduction)
     shape = input.array.shape
     expected = shape[:axis] + shape[axis + 1 :]
-    if target.array.dtype.kind not in "iu":
+    batches_differ = len(shape) > 1 and target.ndim and target.array.shape[0] != shape[0]
+    if target.array.dtype.kind not in "iu" and not batches_differ:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype}")
+    if weight is not None and weight.array.dtype != input.array.dtype:
+        raise RuntimeError(f"expected scalar type {input.dtype} but found {weight.dtype}")
+    if target.array.shape != expected and len(shape) > 2 and target.array.shape[:1] == shape[:1]:
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(target.array.shape)}")
     if target.array.shape != expected:
         raise ValueError(
             f"Expected input batch_size ({shape[0]}) to match target batch_size "

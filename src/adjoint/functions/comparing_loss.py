@@ -8,8 +8,8 @@ from typing import Any
 from adjoint.core.tensor import Tensor
 from adjoint.functions.linear import linear as _linear
 from adjoint.functions.loss import named_reduction, reduced
-from adjoint.functions.normalization import cosine_similarity
 from adjoint.functions.pointwise import clamp
+from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.reduce import norm
 from adjoint.ops import arithmetic, comparison, elementary, movement, reduction, selection, transcendental
 
@@ -17,8 +17,10 @@ __all__ = [
     "bilinear", "cosine_embedding_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss", "pairwise_distance",
     "soft_margin_loss", "triplet_margin_loss",
 ]  # fmt: skip
+_sum = reduction.sum
 
 
+@sensitive
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -42,6 +44,7 @@ def kl_div(
     return reduced(loss, named_reduction(size_average, reduce, reduction))
 
 
+@sensitive
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -51,6 +54,7 @@ def margin_ranking_loss(
     return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
 
 
+@sensitive
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -61,6 +65,7 @@ def hinge_embedding_loss(
     return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
 
 
+@sensitive
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -69,18 +74,26 @@ def soft_margin_loss(
     return reduced(loss, named_reduction(size_average, reduce, reduction))
 
 
+@sensitive
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """1 - cos where t is 1, max(0, cos - margin) where t is -1, of the angle between rows of (N, D), or two vectors."""
-    cos: Any = cosine_similarity(input1, input2, -1, eps=1e-8)
+    tiny, axes = 1e-12, (input1.ndim - 1,)
+    first, second, both = (
+        _sum(arithmetic.mul(x, y), axes=axes, keepdims=False)
+        for x, y in ((input1, input1), (input2, input2), (input1, input2))
+    )
+    sizes = arithmetic.mul(arithmetic.add(first, tiny), arithmetic.add(second, tiny))
+    cos: Any = arithmetic.div(both, arithmetic.sqrt(sizes))
     zero = 0.0
     near = selection.where(comparison.eq(target, 1), arithmetic.sub(1.0, cos), zero)
     far = selection.where(comparison.eq(target, -1), clamp(cos - margin, min=0), zero)
     return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
 
 
+@sensitive
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -98,12 +111,14 @@ def triplet_margin_loss(
     return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
 
 
+@in_float32
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """‖x1 - x2 + eps‖ₚ over the last dimension."""
     apart: Any = arithmetic.sub(x1, x2)
     return norm(apart + eps, p, -1, keepdim)
 
 
+@in_float32
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1ᵀ W[o] x2 + b[o]: (…, I) and (…, J) with W (O, I, J) give (…, O). Raises RuntimeError where sizes differ."""
     lead = input1.array.shape[:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from adjoint.core import dtype as dtypes
@@ -34,7 +35,10 @@ def to(
     if dtype is None or numpy_dtype(dtype) == self.array.dtype:
         out = selection.copy(self) if copy else self
     else:
-        out = selection.cast(self, dtype=numpy_dtype(dtype))
+        target = numpy_dtype(dtype)
+        if self.array.dtype.kind == "c" and target.kind not in "cb":
+            warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+        out = selection.cast(self, dtype=target)
     return out if memory_format is None else contiguous(out, memory_format)
 
 
@@ -54,8 +58,8 @@ def cpu(self: Tensor) -> Tensor:
 
 
 def _conversion(name: str, kind: dtypes.dtype) -> None:
-    def convert(self: Tensor) -> Tensor:
-        return to(self, kind)
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        return to(self, kind, memory_format=memory_format)
 
     convert.__name__ = name
     convert.__doc__ = f"The tensor as {kind.name}."
@@ -63,7 +67,8 @@ def _conversion(name: str, kind: dtypes.dtype) -> None:
 
 
 for _name, _kind in {
-    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "int": dtypes.int32,
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "int": dtypes.int32,
     "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8, "bool": dtypes.bool_,
 }.items():  # fmt: skip
     _conversion(_name, _kind)

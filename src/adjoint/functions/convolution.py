@@ -8,6 +8,8 @@ from typing import Any
 from adjoint.core.families import fused
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import per_dimension
+from adjoint.functions.framing import framed
+from adjoint.functions.precision import lowering
 from adjoint.functions.surface import named
 from adjoint.ops import convolution as ops
 from adjoint.ops import movement, reduction
@@ -111,6 +113,7 @@ def _named_padding(
     return movement.pad(input, widths=widths), (0,) * rank
 
 
+@lowering
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -122,6 +125,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@lowering
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -133,6 +137,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@lowering
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -141,13 +146,16 @@ def conv3d(
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
 
-    Raises RuntimeError for more pairs than dimensions and for other modes than "constant".
+    `mode`: "constant" frames with `value`; "reflect", "replicate" and "circular" frame the last one to three dimensions
+    with the tensor itself. Raises RuntimeError for more pairs than dimensions and for frames too wide.
     """
     if mode != "constant":
-        raise RuntimeError(f"pad: mode {mode!r} is not supported yet, only 'constant'")
+        if value is not None and value != 0:
+            raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        return framed(input, pad, mode)
     if len(pad) % 2 or len(pad) // 2 > input.ndim:
         raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
@@ -155,7 +163,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if any(a < 0 or b < 0 for a, b in widths):
         bounds = tuple((max(-a, 0), n - max(-b, 0), 1) for n, (a, b) in zip(input.array.shape, widths, strict=True))
         input = movement.slice(input, bounds=bounds)
-    return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=float(value or 0.0))
+    number = value if isinstance(value, complex) else float(value or 0.0)
+    return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=number)
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:

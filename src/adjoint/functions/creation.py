@@ -14,6 +14,7 @@ from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
 from adjoint.functions.dims import sizes
+from adjoint.functions.result import into
 from adjoint.ops import creation as ops
 from adjoint.ops import movement, selection
 
@@ -52,9 +53,55 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return out
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`obj` as a tensor (array API); `copy=True` always copies."""
-    return tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
+    """`obj` as a tensor: a tensor, an array, a scalar, a buffer or nested sequences; memory is shared where it can be.
+
+    `copy=True` always copies; with `copy=False` ValueError where sharing is impossible. A tensor keeps its history
+    unless `requires_grad` is False.
+    """
+    if isinstance(obj, Tensor):
+        return _leaf(_aliased(obj, dtype, copy, requires_grad), requires_grad is True, device)
+    given = _memory_of(obj, dtype)
+    if given is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    if copy:
+        return tensor(given, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    out = as_tensor(given, dtype, device)
+    if copy is False and not np.may_share_memory(out.array, given):
+        raise ValueError(f"can't alias an array of {given.dtype} into a tensor of {out.dtype}.")
+    return out.requires_grad_() if requires_grad else out
+
+
+def _aliased(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | None) -> Tensor:
+    kind = x.array.dtype if dtype is None else numpy_dtype(dtype)
+    if kind != x.array.dtype:
+        if copy is False:
+            raise ValueError(f"can't alias tensor with dtype {x.dtype} into dtype {dtype}.")
+        x = selection.cast(x, dtype=kind)
+    elif copy:
+        x = selection.copy(x)
+    return x.detach() if requires_grad is False and x.node is not None else x
+
+
+def _memory_of(obj: Any, dtype: Any) -> Any:
+    """An array over the memory of what is not ours; None for numbers and sequences. Bytes are taken as `dtype`."""
+    if isinstance(obj, np.ndarray):
+        return obj
+    if isinstance(obj, np.generic):
+        return None
+    if hasattr(obj, "__dlpack__"):
+        return np.from_dlpack(obj)
+    if hasattr(obj, "__array__"):
+        return np.asarray(obj)
+    try:
+        buffer = memoryview(obj)
+    except TypeError:
+        return None
+    return np.frombuffer(buffer, default.floating.numpy if dtype is None else numpy_dtype(dtype))
 
 
 def from_numpy(ndarray: Any, /) -> Tensor:
@@ -184,17 +231,25 @@ def empty_like(
 
 def arange(
     start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """start, start + step, … below `end`; `arange(n)` starts at 0. int64 unless a bound is a float.
 
-    Raises RuntimeError for a step of zero or away from `end`.
+    Bounds of an integer `dtype` lose their fractions. Raises RuntimeError for a step of zero or away from `end`.
     """
+    if out is not None:
+        return into(out, arange, start, end, step, dtype=dtype or out.dtype)
     if end is None:
         start, end = 0, start
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
+    if not all(map(math.isfinite, (start, end))):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if dtype is not None and numpy_dtype(dtype).kind in "iu":
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError(f"step must be nonzero, also as {dtype}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
@@ -211,9 +266,16 @@ def linspace(
     """`steps` numbers from `start` to `end`, both included, equally far apart."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    kind = numpy_dtype(dtype or default.floating)
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    return _leaf(constant(np.linspace(start, end, steps).astype(kind)), requires_grad, device)
+    kind = numpy_dtype(dtype) if dtype is not None else promote((0.0, start, end))
+    array = _whole_steps(int(start), int(end), steps) if kind.kind in "iu" else np.linspace(start, end, steps)
+    return _leaf(constant(array.astype(kind)), requires_grad, device)
+
+
+def _whole_steps(start: int, end: int, steps: int) -> Any:
+    """Evenly spaced from both ends to the middle, each without its fraction."""
+    gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
+    return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
 
 
 def eye(

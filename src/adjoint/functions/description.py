@@ -10,15 +10,13 @@ import numpy as np
 from adjoint.core.dtype import DTYPES
 from adjoint.core.layout import strided
 from adjoint.core.region import offset, owner
-from adjoint.core.storage import share
-from adjoint.core.tensor import Tensor, method, wrap
-from adjoint.functions import shape
+from adjoint.core.tensor import Tensor, method
 from adjoint.functions.dims import sizes
-from adjoint.ops import reduction
+from adjoint.ops import reduction, selection
 
 __all__ = [
-    "get_device", "is_complex", "is_conj", "is_distributed", "is_floating_point", "is_neg", "is_nonzero",
-    "is_same_size", "is_signed", "is_storage", "is_tensor", "numel",
+    "get_device", "is_conj", "is_distributed", "is_floating_point", "is_neg", "is_nonzero",
+    "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "typename",
 ]  # fmt: skip
 
 ABSENT = (
@@ -41,6 +39,16 @@ def is_storage(obj: Any, /) -> bool:
     return isinstance(obj, UntypedStorage)
 
 
+def typename(obj: Any, /) -> str:
+    """The type of a tensor as `Tensor.type` gives it; of anything else its class, or itself if it has a name."""
+    if isinstance(obj, Tensor):
+        kind: str = obj.type()
+        return kind
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None) or ""
+    return named.__qualname__ if module in ("", "builtins", "__builtin__") else f"{module}.{named.__qualname__}"
+
+
 def numel(input: Tensor) -> int:
     """Number of elements."""
     return input.numel()
@@ -49,12 +57,6 @@ def numel(input: Tensor) -> int:
 def is_floating_point(input: Tensor) -> bool:
     """True for a floating dtype."""
     return input.is_floating_point()
-
-
-@method
-def is_complex(input: Tensor) -> bool:
-    """True for a complex dtype."""
-    return bool(input.array.dtype.kind == "c")
 
 
 @method
@@ -170,24 +172,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     lead = self.ndim - len(wanted)
     if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, self.array.shape[max(lead, 0) :], strict=False)):
         raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(self.array.shape)}.")
-    out: Tensor = reduction.sum_to(self, wanted)
-    return out
-
-
-@method
-def conj(self: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor itself. Raises RuntimeError for a complex one that requires grad."""
-    if self.array.dtype.kind != "c":
-        return self
-    return _part(self, np.conj)
-
-
-def _part(x: Tensor, take: Any) -> Tensor:
-    if x.requires_grad:
-        raise RuntimeError(f"{take.__name__}: gradients of complex tensors are not there yet")
-    out = wrap(take(x.numpy_view(f"{take.__name__}()")))
-    if out.array.base is not None:
-        share(x, out)
+    summed = self.array.dtype.kind in "iub" and (tuple(self.array.shape) != wanted or not wanted)
+    out: Tensor = reduction.sum_to(selection.cast(self, dtype=np.dtype(np.int64)) if summed else self, wanted)
     return out
 
 
@@ -203,43 +189,15 @@ def _itemsize(self: Tensor) -> int:
 
 def _volatile(self: Tensor) -> bool:
     """False; what it once meant is `no_grad`."""
-    warnings.warn(
-        "volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2
-    )
+    warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2)
     return False
 
 
-def _real(self: Tensor) -> Tensor:
-    """The real part; a real tensor itself."""
-    return _part(self, np.real) if is_complex(self) else self
-
-
-def _imag(self: Tensor) -> Tensor:
-    """The imaginary part. Raises RuntimeError for a real tensor."""
-    if not is_complex(self):
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return _part(self, np.imag)
-
-
-def _adjoint(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged, and conjugated."""
-    return conj(shape.transpose(self, -2, -1))
-
-
-def _conjugate_transpose(self: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix. Raises RuntimeError for other ranks but 0."""
-    if self.ndim not in (0, 2):
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
-    return conj(shape.transpose(self, 0, 1)) if self.ndim else self
-
-
 _PROPERTIES = {
-    "nbytes": _nbytes, "itemsize": _itemsize, "real": _real, "imag": _imag, "mH": _adjoint, "H": _conjugate_transpose,
-    "volatile": _volatile,
+    "nbytes": _nbytes, "itemsize": _itemsize, "volatile": _volatile,
 }  # fmt: skip
 for _name, _of in _PROPERTIES.items():
     setattr(Tensor, _name, property(_of))
-setattr(Tensor, "adjoint", _adjoint)  # noqa: B010  mypy would take a plain assignment for a mistake
 
 
 class UntypedStorage:
@@ -316,16 +274,3 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 def to_dense(self: Tensor) -> Tensor:
     """The tensor itself: it is dense."""
     return self
-
-
-@method
-def resolve_conj(self: Tensor) -> Tensor:
-    """The tensor itself: conjugates are computed at once."""
-    return self
-
-
-@method
-def resolve_neg(self: Tensor) -> Tensor:
-    """The tensor itself: negatives are computed at once."""
-    return self
-

@@ -12,22 +12,24 @@ from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import reduce, shape
 from adjoint.functions.dims import all_dims, one_dim
+from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
+from adjoint.ops.complex import is_complex
 from adjoint.ops.joint import parts
 
 __all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
 
 
 @public()
+@in_float32
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """‖input - other‖ₚ; at 0 the gradient is 0."""
     return named(reduce.norm(arithmetic.sub(input, other), p), "DistBackward0")
 
 
-def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
-) -> Tensor:
+@sensitive
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R)."""
     for i, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
@@ -120,6 +122,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 
 @public(method=False)
+@in_float32
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
@@ -128,6 +131,7 @@ def var_mean(
 
 
 @public(method=False)
+@in_float32
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
@@ -142,6 +146,8 @@ def _with_mean(
         unbiased, dim = dim, None
     first = spread(x, dim, unbiased, keepdim, correction=correction)
     mean = reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+    if is_complex(x):  # the spread of which is real
+        return first, mean
     op: Any = movement.cat
     both = apply(op.op, (shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1)), {"axis": first.ndim})
     return parts(both, ((), ()), kind)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.autocast import lowered
+from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor
 from adjoint.ops import arithmetic, contraction, movement, reduction
 
@@ -98,6 +100,8 @@ def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
 
 def _pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str]:
     """Two operands as one batched matrix product over the letters that nobody needs later."""
+    if unusual.count and mode.autocast is not None:
+        x, y = lowered(x), lowered(y)
     batch = [c for c in a if c in b and c in later]
     inner = [c for c in a if c in b and c not in later]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]

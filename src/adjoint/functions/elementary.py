@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.dtype import DTYPES
+from adjoint.core.dtype import DTYPES, promote
+from adjoint.core.families import refuse_numbers, taking
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import pointwise
+from adjoint.functions.precision import in_float32
+from adjoint.functions.reduce import check_ordered
 from adjoint.functions.reduce import mean as _mean
+from adjoint.functions.result import with_out
 from adjoint.functions.surface import in_place, named, public
-from adjoint.ops import arithmetic, comparison, elementary, gamma, selection
+from adjoint.ops import arithmetic, comparison, elementary, gamma, representation, selection
+from adjoint.ops.bessel import i0
 from adjoint.ops.elementary import (
     acosh,
     asinh,
@@ -37,34 +42,56 @@ from adjoint.ops.incomplete_gamma import igamma, igammac
 
 __all__ = [
     "acosh", "arccosh", "arcsinh", "arctanh", "asinh", "atanh", "clamp_max", "clamp_min", "copysign", "deg2rad",
-    "digamma", "erfc", "erfinv", "fix", "float_power", "fmax", "fmin", "frac", "gcd", "heaviside", "hypot", "igamma",
-    "igammac", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma", "logaddexp", "logaddexp2", "logit",
-    "mvlgamma", "nan_to_num", "nanmean", "nansum", "nextafter", "polygamma", "positive", "rad2deg", "sgn", "signbit",
-    "sinc", "threshold", "xlogy",
+    "digamma", "erfc", "erfinv", "fix", "float_power", "fmax", "fmin", "frac", "frexp", "gcd", "heaviside", "hypot",
+    "i0", "igamma", "igammac", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma", "logaddexp",
+    "logaddexp2", "logit", "mvlgamma", "nan_to_num", "nanmean", "nansum", "nextafter", "polygamma", "positive",
+    "rad2deg", "signbit", "sinc", "threshold", "xlogy",
 ]  # fmt: skip
 
+fmax, fmin, gcd, heaviside, hypot = taking("", fmax, fmin, gcd, heaviside, hypot)
+igamma, igammac, lcm, logaddexp, nextafter = taking("", igamma, igammac, lcm, logaddexp, nextafter)
+(copysign,), (xlogy,) = taking("y", copysign), taking("xy", xlogy)
 for _f in (
-    acosh, asinh, atanh, copysign, digamma, erfc, erfinv, frac, gcd, heaviside, hypot, igamma, igammac, lcm, lgamma,
+    acosh, asinh, atanh, copysign, digamma, erfc, erfinv, frac, gcd, heaviside, hypot, i0, igamma, igammac, lcm, lgamma,
     nextafter, sinc, xlogy,
 ):  # fmt: skip
     public(inplace=True)(_f)
 for _f in (fmax, fmin, logaddexp, signbit):
     public()(_f)
-arccosh, arcsinh, arctanh, fix, sgn = acosh, asinh, atanh, arithmetic.trunc, arithmetic.sign
-for _name in ("arccosh", "arcsinh", "arctanh", "fix", "sgn"):
+arccosh, arcsinh, arctanh, fix = acosh, asinh, atanh, arithmetic.trunc
+for _name in ("arccosh", "arcsinh", "arctanh", "fix"):
     setattr(Tensor, _name, globals()[_name])
     setattr(Tensor, f"{_name}_", in_place(globals()[_name], f"{_name}_"))
+
+
+class Parts(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+@public()
+@with_out
+def frexp(input: Tensor) -> Parts:
+    """The mantissa, of size in [½, 1), and the exponent of two of each number. Raises RuntimeError unless floating."""
+    if input.array.dtype.kind not in "fV":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    mantissa: Tensor = named(representation.mantissa(input), "FrexpBackward0")
+    return Parts(mantissa, representation.exponent(input.detach()))
 
 
 @public(inplace=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """`input`, but nowhere below `min`."""
+    refuse_numbers("clamp_min", ("input", "min"), "y", input, min)
     return named(pointwise.clamp(input, min=min), "ClampMinBackward0")
 
 
 @public(inplace=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """`input`, but nowhere above `max`."""
+    refuse_numbers("clamp_max", ("input", "max"), "y", input, max)
     return named(pointwise.clamp(input, max=max), "ClampMaxBackward0")
 
 
@@ -82,29 +109,35 @@ def rad2deg(input: Tensor) -> Tensor:
 
 @public(inplace=True)
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """input to the power `exponent`, in float64."""
-    return arithmetic.pow(*(_as_double(v) for v in (input, exponent)))
+    """input to the power `exponent`, in float64, or in complex128 where one of them is complex."""
+    refuse_numbers("float_power", ("input", "exponent"), "xy", input, exponent)
+    is_complex = promote(getattr(v, "array", v) for v in (input, exponent)).kind == "c"
+    double = np.dtype(np.complex128 if is_complex else np.float64)
+    return arithmetic.pow(*(_as(double, v) for v in (input, exponent)))
 
 
-def _as_double(value: Any) -> Any:
-    double = np.dtype(np.float64)
-    return selection.cast(value, dtype=double) if isinstance(value, Tensor) else float(value)
+def _as(kind: Any, value: Any) -> Any:
+    return selection.cast(value, dtype=kind) if isinstance(value, Tensor) else kind.type(value).item()
 
 
 @public(inplace=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
+    refuse_numbers("ldexp", ("input", "other"), "", input, other)
     return arithmetic.mul(input, arithmetic.pow(2.0, other))
 
 
 @public()
+@in_float32
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log₂(2^input + 2^other)."""
+    refuse_numbers("logaddexp2", ("input", "other"), "", input, other)
     scale = math.log(2.0)
     return arithmetic.div(logaddexp(arithmetic.mul(input, scale), arithmetic.mul(other, scale)), scale)
 
 
 @public(inplace=True)
+@with_out
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """ln(x / (1 - x)); `eps` limits x to [eps, 1 - eps] first."""
     return elementary.logit(input, eps=eps)
@@ -127,6 +160,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 @public(inplace=True)
+@with_out
 def polygamma(n: Any, input: Any) -> Tensor:
     """The n-th derivative of digamma. As a method, of the tensor. Raises RuntimeError for a negative n."""
     if isinstance(n, Tensor):
@@ -137,6 +171,7 @@ def polygamma(n: Any, input: Any) -> Tensor:
 
 
 @public(inplace=True)
+@with_out
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """ln of the multivariate gamma function of dimension p."""
     if p < 1:
@@ -158,12 +193,14 @@ def positive(input: Tensor) -> Tensor:
 @public()
 def isposinf(input: Tensor) -> Tensor:
     """True where `input` is ∞."""
+    check_ordered("isposinf", input)
     return comparison.eq(input, math.inf)
 
 
 @public()
 def isneginf(input: Tensor) -> Tensor:
     """True where `input` is -∞."""
+    check_ordered("isneginf", input)
     return comparison.eq(input, -math.inf)
 
 
@@ -171,7 +208,7 @@ def isneginf(input: Tensor) -> Tensor:
 def isreal(input: Tensor) -> Tensor:
     """True where `input` has no imaginary part."""
     if input.array.dtype.kind == "c":
-        return constant(np.isreal(input.numpy_view("isreal()")))
+        return constant(np.asarray(np.isreal(input.numpy_view("isreal()"))))
     return constant(np.ones(input.array.shape, np.bool_))
 
 
@@ -182,7 +219,8 @@ def _without_nan(input: Tensor) -> Tensor:
 @public()
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Σ over `dim`, NaN counting as 0."""
-    x: Any = _without_nan(input) if input.array.dtype.kind in "fc" else input
+    check_ordered("nansum", input)
+    x: Any = _without_nan(input) if input.array.dtype.kind in "fcV" else input
     return named(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
 
 

@@ -11,9 +11,10 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.dims import one_dim
 from adjoint.functions.index import getitem
+from adjoint.functions.precision import in_float32
 from adjoint.functions.result import with_out
 from adjoint.functions.surface import public
-from adjoint.ops import arithmetic, indexing, movement, selection
+from adjoint.ops import arithmetic, comparison, indexing, movement, selection
 
 __all__ = [
     "gather", "index_select", "masked_select", "nonzero", "scatter_add", "take_along_dim", "tril", "triu",
@@ -69,6 +70,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     x, at = input.array.shape, indices.array.shape
     common = _common((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
     source, taken = ((*common[:axis], shape[axis], *common[axis + 1 :]) for shape in (x, at))
+    if indices.array.dtype.kind == "i":  # here they may count from the end
+        indices = selection.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
     return gather(movement.expand(input, shape=source), axis, movement.expand(indices, shape=taken))
 
 
@@ -80,6 +83,7 @@ def _common(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @public(inplace=True)
+@in_float32
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src added at `index` along `dim`; repeated positions add up."""
     axis = one_dim(dim, input.ndim)

@@ -8,6 +8,7 @@ from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import softplus
 from adjoint.functions.dims import one_dim
 from adjoint.functions.joining import split
+from adjoint.functions.precision import in_float32, lowering
 from adjoint.functions.surface import in_place
 from adjoint.ops import arithmetic, comparison, movement, selection, transcendental
 
@@ -23,6 +24,7 @@ def _kept(input: Tensor, inplace: bool) -> Any:
     return selection.copy(input) if inplace else input
 
 
+@in_float32
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (e^(x / alpha) - 1). Raises RuntimeError for an alpha of 0. Source: Barron, 2017."""
     if alpha == 0:
@@ -59,6 +61,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, selection.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
 
 
+@in_float32
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x (x + 3) / 6 between -3 and 3, below 0, above x. Source: Howard et al., 2019."""
     x = _kept(input, inplace)
@@ -68,6 +71,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, selection.where(comparison.le(x, -3.0), 0.0, upper), inplace, "hardswish_")
 
 
+@in_float32
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
     x = _kept(input, inplace)
@@ -86,6 +90,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return arithmetic.mul(a, transcendental.sigmoid(b))
 
 
+@lowering
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where x > 0, else weight · x, with one weight for all or one for each channel (dimension 1).
 

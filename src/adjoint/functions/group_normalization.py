@@ -8,11 +8,13 @@ import numpy as np
 
 from adjoint.core.tensor import Tensor
 from adjoint.functions.normalization import layer_norm
+from adjoint.functions.precision import normalizing
 from adjoint.ops import arithmetic, movement, reduction
 
 __all__ = ["group_norm", "rms_norm"]
 
 
+@normalizing
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -27,7 +29,7 @@ def rms_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
             f"but got input of size{list(input.array.shape)}"
         )
-    if input.array.dtype.kind != "f":
+    if input.array.dtype.kind not in "fV":
         raise NotImplementedError(f"rms_norm is not implemented for type {input.dtype}: convert with float()")
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     square = reduction.mean(arithmetic.mul(input, input), axes=axes, keepdims=True)
@@ -36,6 +38,7 @@ def rms_norm(
     return out if weight is None else arithmetic.mul(out, weight)
 
 
+@normalizing
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:

@@ -244,7 +244,8 @@ def masked(region: Tensor, plan: Plan, value: Any, accumulate: bool = False) -> 
 def _brought(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
     """`value` as a tensor of the type of x."""
     if not isinstance(value, Tensor):
-        value = constant(np.asarray(value).astype(x.array.dtype, copy=False))
+        number = selection.number_in(value, x.array.dtype) if isinstance(value, complex) else np.asarray(value)
+        value = constant(number.astype(x.array.dtype, copy=False))
     elif value.array.dtype != x.array.dtype:
         if at_arrays:
             raise RuntimeError(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, cast
 
 import numpy as np
 
 from adjoint.core.dtype import promote
 from adjoint.core.op import apply
+from adjoint.core.parameters import parameters_of
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import one_dim
 from adjoint.functions.shape import ravel, unsqueeze
@@ -24,8 +26,13 @@ __all__ = [
 @public(method=False)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; all other sizes agree. Raises RuntimeError, naming the two sizes, if not."""
+    if isinstance(tensors, Tensor):
+        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
         raise ValueError("cat(): expected a non-empty list of Tensors")
+    for i, part in enumerate(tensors):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"cat(): expected Tensor as element {i} in argument 0, but got {type(part).__name__}")
     target = promote(p.array for p in tensors)
     # an empty vector joins with anything, for it is how people start a list
     parts = [p for p in tensors if p.array.shape != (0,)] or list(tensors[:1])
@@ -69,13 +76,21 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 1, vectors along dimension 0; numbers become vectors."""
+    check_some("hstack", tensors)
     parts = [part if part.ndim else ravel(part) for part in tensors]
     return cat(parts, 0 if parts and parts[0].ndim < 2 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 0; vectors become rows."""
+    check_some("vstack", tensors)
     return cat([movement.reshape(part, shape=(1, part.numel())) if part.ndim < 2 else part for part in tensors], 0)
+
+
+def check_some(name: str, tensors: Sequence[Tensor]) -> None:
+    """Raise RuntimeError for an empty list."""
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
 
 
 @public()
@@ -102,9 +117,7 @@ def _equal_sections(step: int, size: int) -> list[int]:
     if step < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and size:
-        raise RuntimeError(
-            f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
-        )
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
     return [min(step, size - i) for i in range(0, size, step or 1)] or [0]
 
 
@@ -153,9 +166,37 @@ def repeat(self: Tensor, repeats: Any) -> Tensor:
     return tile(self, repeats)
 
 
+def _of_counts_alone(function: Any) -> Any:
+    """`function`, which with its first argument alone takes that for counts: of each position as many."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Tensor:
+        counts = named.pop("repeats") if not args and "input" not in named else None
+        if counts is None and len(args) == 1 and "repeats" not in named and "dim" not in named:
+            counts, args = args[0], ()
+        if counts is None:
+            return cast("Tensor", function(*args, **named))
+        return cast("Tensor", function(constant(np.arange(counts.numel())), counts, 0, **named))
+
+    call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+    return call
+
+
 @public()
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
-    """Each element, or each slice along `dim`, repeated `repeats` times in a row, or as often as its own count says."""
+@_of_counts_alone
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each element, or each slice along `dim`, repeated `repeats` times in a row, or as often as its own count says.
+
+    Of counts alone, each position as often as its count says. Raises RuntimeError where an `output_size` is given
+    which is not the size along `dim`.
+    """
+    out = _repeated_in_a_row(input, repeats, dim)
+    if output_size is not None and out.array.shape[0 if dim is None else dim] != output_size:
+        raise RuntimeError(f"repeat_interleave: allocated size does not match required size: {output_size}")
+    return out
+
+
+def _repeated_in_a_row(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
     x = ravel(input) if dim is None else input
     d = 0 if dim is None else one_dim(dim, x.ndim)
     if isinstance(repeats, Tensor):

@@ -15,29 +15,39 @@ METHODS: dict[str, str] = {
     "arrangement": """
         diag diag_embed diagflat diagonal_scatter fliplr flipud moveaxis roll rot90 select_scatter slice_scatter trace
     """,
+    "complex": """
+        H adjoint angle cdouble cfloat conj conj_physical conj_physical_ imag is_complex mH real resolve_conj
+        resolve_neg sgn sgn_
+    """,
+    "copies": """
+        as_strided_scatter
+    """,
     "description": """
-        H adjoint conj dense_dim get_device imag is_coalesced is_complex is_conj is_cpu is_cuda is_distributed is_ipu
-        is_maia is_meta is_mkldnn is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size
-        is_set_to is_shared is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout mH name nbytes
-        ndimension nelement pin_memory real resolve_conj resolve_neg share_memory_ storage_offset sum_to_size to_dense
-        storage untyped_storage volatile
+        dense_dim get_device is_coalesced is_conj is_cpu is_cuda is_distributed is_ipu is_maia is_meta is_mkldnn is_mps
+        is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to is_shared is_signed is_sparse
+        is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes ndimension nelement pin_memory share_memory_
+        storage_offset sum_to_size to_dense storage untyped_storage volatile
     """,
     "distance": """
         dist renorm renorm_
     """,
+    "distributions": """
+        cauchy_ geometric_ log_normal_ multinomial
+    """,
     "elementary": """
         acosh acosh_ arccosh arccosh_ arcsinh arcsinh_ arctanh arctanh_ asinh asinh_ atanh atanh_ clamp_max clamp_max_
         clamp_min clamp_min_ copysign copysign_ deg2rad deg2rad_ digamma digamma_ erfc erfc_ erfinv erfinv_ fix fix_
-        float_power float_power_ fmax fmin frac frac_ gcd gcd_ heaviside heaviside_ hypot hypot_ igamma igamma_
-        igammac igammac_ isneginf isposinf isreal lcm lcm_ ldexp ldexp_ lgamma lgamma_ logaddexp logaddexp2 logit
-        logit_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nansum nextafter nextafter_ polygamma polygamma_
-        positive rad2deg rad2deg_ sgn sgn_ signbit sinc sinc_ xlogy xlogy_
+        float_power float_power_ fmax fmin frac frac_ frexp gcd gcd_ heaviside heaviside_ hypot hypot_ i0 i0_ igamma
+        igamma_ igammac igammac_ isneginf isposinf isreal lcm lcm_ ldexp ldexp_ lgamma lgamma_ logaddexp logaddexp2
+        logit logit_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nansum nextafter nextafter_ polygamma polygamma_
+        positive rad2deg rad2deg_ signbit sinc sinc_ xlogy xlogy_
     """,
     "legacy": """
         apply_ new new_empty new_empty_strided type
     """,
     "linalg": """
-        cholesky det inverse logdet qr slogdet
+        cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp orgqr ormqr pinverse qr
+        slogdet svd triangular_solve
     """,
     "order": """
         aminmax argwhere bincount histc kthvalue median mode msort nanmedian nanquantile quantile unique
@@ -45,6 +55,15 @@ METHODS: dict[str, str] = {
     """,
     "products": """
         addbmm addbmm_ addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_ cross ger inner kron matrix_power vdot
+    """,
+    "removed": """
+        eig lstsq solve symeig
+    """,
+    "ranges": """
+        nonzero_static
+    """,
+    "rectifiers": """
+        hardshrink prelu
     """,
     "scan": """
         cummax cummin cumprod cumprod_ cumsum_ diff logcumsumexp
@@ -57,9 +76,15 @@ METHODS: dict[str, str] = {
     "sections": """
         dsplit hsplit split_with_sizes tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit
     """,
+    "spectrogram": """
+        istft stft
+    """,
+    "statistics": """
+        corrcoef cov histogram
+    """,
     "strides": """
-        as_strided as_strided_ diagonal narrow_copy resize resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_
-        transpose_ unfold unsqueeze_
+        as_strided as_strided_ diagonal narrow_copy resize resize_ resize_as resize_as_ set_ squeeze_ swapaxes_
+        swapdims_ t_ transpose_ unfold unsqueeze_
     """,
 }
 FUNCTIONS: dict[str, str] = {
@@ -67,32 +92,107 @@ FUNCTIONS: dict[str, str] = {
         atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod column_stack
         combinations dstack meshgrid row_stack tril_indices triu_indices
     """,
+    "calculus": """
+        cumulative_trapezoid gradient trapezoid trapz
+    """,
+    "complex": """
+        complex polar view_as_complex view_as_real
+    """,
+    "channels": """
+        channel_shuffle
+    """,
+    "comparing_loss": """
+        bilinear pairwise_distance
+    """,
+    "resampling": """
+        adaptive_avg_pool1d pixel_shuffle pixel_unshuffle
+    """,
+    "transposed_convolution": """
+        conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
+    """,
+    "convolution": """
+        conv1d conv2d conv3d pad unfold
+    """,
+    "copies": """
+        alias_copy as_strided_copy constant_pad_nd detach_copy diagonal_copy empty_permuted expand_copy fill
+        permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
+        unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy
+    """,
     "description": """
-        is_floating_point is_storage is_tensor numel
+        is_floating_point is_storage is_tensor numel typename
     """,
     "distance": """
         cdist pdist std_mean var_mean
+    """,
+    "distributions": """
+        _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad binomial poisson
+    """,
+    "dropping": """
+        alpha_dropout alpha_dropout_ dropout_ feature_alpha_dropout feature_alpha_dropout_ feature_dropout
+        feature_dropout_
     """,
     "elementary": """
         threshold
     """,
     "legacy": """
-        BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+        ShortTensor
+    """,
+    "exchange": """
+        from_dlpack frombuffer
+    """,
+    "linalg": """
+        frobenius_norm lu_unpack norm_except_dim nuclear_norm
+    """,
+    "low_rank": """
+        lobpcg pca_lowrank svd_lowrank
+    """,
+    "normalization": """
+        batch_norm cosine_similarity instance_norm layer_norm
     """,
     "order": """
         bucketize isin searchsorted
     """,
+    "pooling": """
+        avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
+        max_pool3d max_pool3d_with_indices
+    """,
     "products": """
         chain_matmul tensordot vander
+    """,
+    "removed": """
+        matrix_rank
+    """,
+    "ranges": """
+        logspace range scalar_tensor unravel_index
+    """,
+    "rectifiers": """
+        celu celu_ rrelu rrelu_ selu_ threshold_
+    """,
+    "segments": """
+        segment_reduce
+    """,
+    "settings": """
+        are_deterministic_algorithms_enabled can_cast get_default_device get_deterministic_debug_mode
+        get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
+        set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always
+        use_deterministic_algorithms
+    """,
+    "statistics": """
+        histogramdd
     """,
     "strides": """
         empty_strided
     """,
+    "windows": """
+        bartlett_window blackman_window hamming_window hann_window kaiser_window
+    """,
 }
 IN_PLACE = """
     abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_
-    atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
-    fix_ floor_ frac_ gcd_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
+    atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_
+    expm1_ fill_
+    fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
     rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
 """  # methods that are functions of the library too
 
@@ -107,6 +207,10 @@ class Late:
     def __get__(self, tensor: Tensor | None, kind: type[Tensor]) -> Any:
         import_module(self.source)
         return getattr(kind if tensor is None else tensor, self.name)
+
+    def __set__(self, tensor: Tensor, value: Any) -> None:
+        import_module(self.source)
+        setattr(tensor, self.name, value)
 
 
 def find(name: str) -> Any:

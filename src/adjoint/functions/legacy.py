@@ -13,8 +13,8 @@ from adjoint.functions import conversion, creation
 from adjoint.functions.dims import sizes
 
 __all__ = [
-    "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
-    "ShortTensor",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "ShortTensor",
 ]  # fmt: skip
 
 
@@ -38,9 +38,9 @@ def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
 
 
 _NAMES = {
-    "Bool": dtypes.bool_, "Byte": dtypes.uint8, "Char": dtypes.int8, "Double": dtypes.float64, "Float": dtypes.float32,
-    "Half": dtypes.float16, "Int": dtypes.int32, "Long": dtypes.int64, "Short": dtypes.int16,
-    "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+    "BFloat16": dtypes.bfloat16, "Bool": dtypes.bool_, "Byte": dtypes.uint8, "Char": dtypes.int8,
+    "Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.float16, "Int": dtypes.int32,
+    "Long": dtypes.int64, "Short": dtypes.int16, "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
 }  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def _constructor(name: str) -> Any:
     return OfType(f"{name}Tensor", (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
 
 
+BFloat16Tensor = _constructor("BFloat16")
 BoolTensor, ByteTensor, CharTensor = _constructor("Bool"), _constructor("Byte"), _constructor("Char")
 DoubleTensor, FloatTensor, HalfTensor = _constructor("Double"), _constructor("Float"), _constructor("Half")
 IntTensor, LongTensor, ShortTensor = _constructor("Int"), _constructor("Long"), _constructor("Short")

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.autocast import lowered
 from adjoint.core.families import fused
+from adjoint.core.mode import mode, unusual
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.precision import lowering
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, contraction, movement, selection
@@ -39,6 +42,12 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """
     if out is not None:
         return into(out, matmul, input, other)
+    if unusual.count and mode.autocast is not None:
+        input, other = lowered(input), lowered(other)
+    return _product(input, other)
+
+
+def _product(input: Any, other: Any) -> Tensor:
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
@@ -90,7 +99,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"mv: expected a matrix and a vector, got {input.ndim}D and {vec.ndim}D")
-    return matmul(input, vec)
+    return _product(input, vec)
 
 
 @public()
@@ -123,6 +132,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 @public()
 @with_out
+@lowering
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat1 @ mat2."""
     if not _one_sum(input, mat1, mat2):
@@ -134,7 +144,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 def _one_sum(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
     """True for matrices and what broadcasts to the size of their product, all of one floating type."""
     kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
-    same = kind.kind == "f" and mat1.array.dtype == kind == mat2.array.dtype and mat1.ndim == mat2.ndim == 2
+    same = kind.kind in "fV" and mat1.array.dtype == kind == mat2.array.dtype and mat1.ndim == mat2.ndim == 2
     return same and len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
 
 
@@ -145,7 +155,8 @@ def _addmm_composite(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: fl
 def weighed(name: str, input: Any, product: Any, beta: float, alpha: float) -> Tensor:
     """beta · input + alpha · product. With a beta of 0 it does not matter what `input` holds, NaN included.
 
-    Raises RuntimeError if `input` does not broadcast to the product, and for fractions where elements are integers.
+    Where elements are integers or truths, so are alpha and beta: fractions are left out. Raises RuntimeError if
+    `input` does not broadcast to the product.
     """
     shape = product.array.shape
     try:
@@ -154,10 +165,9 @@ def weighed(name: str, input: Any, product: Any, beta: float, alpha: float) -> T
         fits = False
     if not fits:
         raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(shape)}")
-    if product.array.dtype.kind in "iub" and not (float(alpha).is_integer() and float(beta).is_integer()):
-        raise RuntimeError(
-            f"{name}: For integral input tensors, argument alpha (or beta) must not be a floating point number."
-        )
+    if product.array.dtype.kind in "iub":
+        of_kind = bool if product.array.dtype.kind == "b" else int
+        alpha, beta = of_kind(alpha), of_kind(beta)
     scaled = product if alpha == 1 else arithmetic.mul(product, alpha)
     if beta == 0:
         return selection.where(constant(np.asarray(True)), scaled, input)
@@ -225,6 +235,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Raises RuntimeError naming the shapes if the last size of the input is not that of the weight.
     """
+    if unusual.count and mode.autocast is not None:
+        input, weight, bias = lowered(input), lowered(weight), lowered(bias)
     if weight.ndim != 2 or input.ndim == 0 or input.array.shape[-1] != weight.array.shape[1]:
         raise RuntimeError(
             f"linear: input is {tuple(input.array.shape)}, weight {tuple(weight.array.shape)} expects last size "

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.families import binary
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import logsigmoid
+from adjoint.functions.precision import sensitive
 from adjoint.ops import arithmetic, comparison, reduction, selection, transcendental
 
 __all__ = [
@@ -64,22 +65,36 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Any:
     return arithmetic.sub(input, target)
 
 
+@sensitive
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Tensor:
-    """(input - target)². Raises RuntimeError if the shapes do not broadcast."""
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """(input - target)², times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
     loss = arithmetic.square(_difference("mse_loss", input, target))
-    return reduced(loss, named_reduction(size_average, reduce, reduction))
+    return _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
 
 
+def _weighed(loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None) -> Any:
+    """The loss of each element times its weight, reduced. Raises ValueError for weights of another shape."""
+    if weight is None:
+        return reduced(loss, reduction_name)
+    if weight.array.shape != input.array.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return reduced(arithmetic.mul(loss, weight), reduction_name, share)
+
+
+@sensitive
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Tensor:
-    """|input - target|. Raises RuntimeError if the shapes do not broadcast."""
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """|input - target|, times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
     loss = arithmetic.abs(_difference("l1_loss", input, target))
-    return reduced(loss, named_reduction(size_average, reduce, reduction))
+    return _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
 
 
+@sensitive
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -94,8 +109,11 @@ def smooth_l1_loss(
     return reduced(loss, named_reduction(size_average, reduce, reduction))
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d² / 2 where |d| < delta, else delta (|d| - delta / 2), of d = input - target.
+@sensitive
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """d² / 2 where |d| < delta, else delta (|d| - delta / 2), of d = input - target; times `weight`.
 
     Raises RuntimeError for delta ≤ 0.
     """
@@ -103,9 +121,10 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     size = arithmetic.abs(_difference("huber_loss", input, target))
     loss = selection.where(comparison.lt(size, delta), arithmetic.square(size) * 0.5, (size - 0.5 * delta) * delta)
-    return reduced(loss, reduction)
+    return _weighed(loss, input, weight, reduction, None)
 
 
+@sensitive
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -138,6 +157,7 @@ def _entropy(x: Any, y: Any) -> Any:
     return -(y * np.maximum(np.log(x), -100.0) + (1.0 - y) * np.maximum(np.log1p(-x), -100.0))
 
 
+@sensitive
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",

@@ -112,7 +112,7 @@ def canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any)
     """
     if mask is None:
         return None
-    floating = mask.array.dtype.kind == "f"
+    floating = mask.array.dtype.kind in "fV"
     if not floating and mask.array.dtype.kind != "b":
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
@@ -187,9 +187,7 @@ def _fitted(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
         return None
     expected = (steps, keys) if mask.ndim == 2 else (n * num_heads, steps, keys)
     if tuple(mask.array.shape) != expected:
-        raise RuntimeError(
-            f"The shape of the {mask.ndim}D attn_mask is {mask.shape}, but should be {expected}."
-        )
+        raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {mask.shape}, but should be {expected}.")
     return mask if mask.ndim == 2 else movement.reshape(mask, shape=(n, num_heads, steps, keys))
 
 

@@ -10,6 +10,7 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import one_dim
 from adjoint.functions.pointwise import clamp
+from adjoint.functions.precision import in_float32, normalizing
 from adjoint.functions.reduce import norm
 from adjoint.ops import arithmetic, movement, reduction, selection
 from adjoint.ops.normalization import composed, moments, standardize, with_moments
@@ -17,6 +18,7 @@ from adjoint.ops.normalization import composed, moments, standardize, with_momen
 __all__ = ["batch_norm", "cosine_similarity", "instance_norm", "layer_norm"]
 
 
+@normalizing
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05,
@@ -38,7 +40,7 @@ def layer_norm(
 
 
 def _check_floating(name: str, input: Tensor) -> None:
-    if input.array.dtype.kind not in "fc":
+    if input.array.dtype.kind not in "fcV":
         raise NotImplementedError(f"{name} is not implemented for tensors of type {input.dtype}: convert with float()")
 
 
@@ -47,11 +49,12 @@ def _in_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     if unusual.count and mode.special:
         return False
     dtype = x.array.dtype
-    if dtype.kind != "f" or dtype.itemsize < 4:
+    if dtype.kind not in "fV" or dtype.itemsize < 4:
         return False
     return all(t is None or t.array.dtype == dtype for t in (weight, bias))
 
 
+@normalizing
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -70,6 +73,10 @@ def batch_norm(
     """
     shape = input.array.shape
     _check_floating("batch_norm", input)
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive, but got {eps}")
+    if len(shape) == 1 and not shape[0]:
+        return selection.copy(input)
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, (N, C, ...), got {len(shape)}")
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
@@ -93,7 +100,7 @@ def batch_norm(
             weight = bias = None
         else:
             out, mean, var = with_moments(input, axes, eps)
-        if running_mean is not None and running_var is not None:
+        if running_mean is not None and running_var is not None and count:
             with Scope(recording=False):
                 _move(running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum)
                 unbiased = movement.reshape(var.detach(), shape=running_var.array.shape) * (count / (count - 1))
@@ -112,6 +119,7 @@ def _move(running: Any, batch: Any, momentum: Any) -> None:
     running.copy_(running * (1 - momentum) + batch * momentum)
 
 
+@normalizing
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-05,
@@ -140,14 +148,17 @@ def instance_norm(
     return out if bias is None else out + movement.reshape(bias, shape=per_channel)
 
 
+@in_float32
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(‖x‖ₚ, eps) along `dim`."""
     return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
 
 
+@in_float32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast."""
     shape = broadcast_shapes(x1.array.shape, x2.array.shape)
     x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
     product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
-    return reduction.sum(product, axes=(one_dim(dim, product.ndim),), keepdims=False)
+    axis = one_dim(dim, product.ndim)
+    return reduction.sum(product, axes=(axis,) if product.ndim else (), keepdims=False)

@@ -9,7 +9,9 @@ import numpy as np
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.dims import one_dim
-from adjoint.functions.reduce import Extreme, _check_not_empty, _itself, _picked, argsort, sort
+from adjoint.functions.precision import sensitive
+from adjoint.functions.reduce import Extreme, _check_not_empty, _itself, _picked, argsort, check_ordered, sort
+from adjoint.functions.result import into
 from adjoint.functions.shape import ravel
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, comparison, indexing, movement, ordering, reduction, selection
@@ -69,7 +71,7 @@ def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
 
 def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
     if not flat.numel():
-        if flat.array.dtype.kind != "f":
+        if flat.array.dtype.kind not in "fV":
             raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
         return constant(np.array(np.nan, flat.array.dtype))
     value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
@@ -77,7 +79,7 @@ def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
         comparison.eq(flat.detach(), value),
         comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
     )
-    if flat.array.dtype.kind != "f":
+    if flat.array.dtype.kind not in "fV":
         return movement.reshape(value, shape=())
     share = selection.cast(same, dtype=flat.array.dtype)
     share = arithmetic.div(share, reduction.sum(share, axes=(0,), keepdims=True))
@@ -110,6 +112,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
 @public()
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     """The most frequent element along `dim`, the smallest of these, and the index of its last occurrence."""
+    check_ordered("mode", input)
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
         return _itself(input)
@@ -125,14 +128,17 @@ def msort(input: Tensor) -> Tensor:
 
 
 @public()
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Bounds:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """`amin` and `amax` over `dim`, or over all dimensions."""
+    if out is not None:
+        return into(out, aminmax, input, dim=dim, keepdim=keepdim)
     x: Any = input
     over: Any = () if dim is None else dim
     return Bounds(x.amin(over, keepdim), x.amax(over, keepdim))
 
 
 @public()
+@sensitive
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -144,6 +150,7 @@ def quantile(
 
 
 @public()
+@sensitive
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -159,7 +166,7 @@ ROUNDED: dict[str, Any] = {
 def _quantile(
     name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
-    if input.array.dtype.kind != "f":
+    if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in ROUNDED:
         raise RuntimeError(
@@ -243,6 +250,7 @@ def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, A
 
 
 def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
+    check_ordered("unique", input)
     first, inverse, counts, axis = _distinct(input, dim, consecutive)
     x = ravel(input) if dim is None else input
     op: Any = indexing.index

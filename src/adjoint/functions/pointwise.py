@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from adjoint.core.dtype import promote
+from adjoint.core.families import refuse_numbers, taking
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
+from adjoint.functions.precision import in_float32
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, bitwise, comparison, reduction, selection
@@ -28,7 +31,14 @@ from adjoint.ops.arithmetic import (
     square,
     trunc,
 )  # fmt: skip
-from adjoint.ops.bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from adjoint.ops.bitwise import (
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
 from adjoint.ops.comparison import (
     eq,
     ge,
@@ -67,21 +77,29 @@ from adjoint.ops.transcendental import (
 )  # fmt: skip
 
 __all__ = [
-    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "allclose", "arccos", "arcsin", "arctan", "arctan2", "asin",
-    "atan", "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp", "clip", "clone", "cos",
-    "cosh", "div", "divide", "eq", "equal", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge",
-    "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal",
-    "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill",
-    "maximum", "minimum", "mul", "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu",
-    "remainder", "round", "rsqrt", "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan",
-    "tanh", "true_divide", "trunc", "where",
+    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "allclose", "arccos", "arcsin", "arctan", "arctan2",
+    "asin", "atan", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clip", "clone", "cos", "cosh", "div", "divide", "eq",
+    "equal", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt",
+    "isclose", "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal", "log", "log10", "log1p", "log2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul",
+    "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
+    "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan", "tanh", "true_divide",
+    "trunc", "where",
 ]  # fmt: skip
 
+atan2, maximum, minimum = taking("", atan2, maximum, minimum)
+logical_and, logical_or, logical_xor = taking("", logical_and, logical_or, logical_xor)
+eq, ge, gt, le, lt, ne, fmod = taking("y", eq, ge, gt, le, lt, ne, fmod)
+bitwise_and, bitwise_or, bitwise_xor, remainder = taking("xy", bitwise_and, bitwise_or, bitwise_xor, remainder)
+bitwise_left_shift, bitwise_right_shift = taking("xy", bitwise_left_shift, bitwise_right_shift)
+(_power,) = taking("xy", arithmetic.pow)
+
 _PLAIN: tuple[Any, ...] = (
-    abs, acos, asin, atan, atan2, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, ceil, cos, cosh, eq, erf, exp,
-    exp2, expm1, floor, floor_divide, fmod, ge, gt, le, log, log10, log1p, log2, logical_and, logical_not, logical_or,
-    logical_xor, lt, ne, neg, reciprocal, relu, remainder, rsqrt, sigmoid, sign, sin, sinh, sqrt, square, tan, tanh,
-    trunc,
+    abs, acos, asin, atan, atan2, bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift,
+    bitwise_xor, ceil, cos, cosh, eq, erf, exp, exp2, expm1, floor, floor_divide, fmod, ge, gt, le, log, log10,
+    log1p, log2, logical_and, logical_not, logical_or, logical_xor, lt, ne, neg, reciprocal, relu, remainder, rsqrt,
+    sigmoid, sign, sin, sinh, sqrt, square, tan, tanh, trunc,
 )  # fmt: skip
 for _f in _PLAIN:
     public(inplace=True)(_f)
@@ -101,7 +119,7 @@ for _name in (
 @public(inplace=True)
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power `exponent`. Raises RuntimeError for integers to negative integer powers."""
-    return arithmetic.pow(input, exponent, out=out)
+    return _power(input, exponent, out=out)
 
 
 @public(inplace=True)
@@ -139,6 +157,8 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     common = promote(getattr(v, "array", v) for v in (input, other))
     if common.kind in "iub" and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if common.kind != "c" and isinstance(alpha, complex):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if isinstance(other, (int, float, complex)):
         return other and bool(alpha) if isinstance(other, bool) else other * alpha
     if getattr(other, "array", other).dtype != common:
@@ -149,6 +169,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 @public()
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha · input."""
+    refuse_numbers("rsub", ("input", "other"), "y", input, other)
     return sub(other, input, alpha=alpha)
 
 
@@ -173,7 +194,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
 
 
 def _truncated_quotient(x: Any, y: Any) -> Tensor:
-    if promote(getattr(v, "array", v) for v in (x, y)).kind == "f":
+    if promote(getattr(v, "array", v) for v in (x, y)).kind in "fV":
         return arithmetic.trunc(arithmetic.div(x, y))
     # integers: exact, so not by way of floats; the remainder of `fmod` has the sign of x
     return arithmetic.floor_divide(arithmetic.sub(x, arithmetic.fmod(x, y)), y)
@@ -202,7 +223,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def _limited(x: Any, bound: Any, beyond: Any) -> Any:
     """`bound` where x is beyond it, or where it is NaN."""
     outside = beyond(x, bound)
-    if isinstance(bound, Tensor) and bound.array.dtype.kind == "f":
+    if isinstance(bound, Tensor) and bound.array.dtype.kind in "fV":
         outside = comparison.logical_or(outside, comparison.isnan(bound))
     return selection.where(outside, bound, x)
 
@@ -212,6 +233,7 @@ clip = clamp
 
 @public(inplace=True)
 @with_out
+@in_float32
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """input + value · tensor1 · tensor2."""
     scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
@@ -220,6 +242,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 @public(inplace=True)
 @with_out
+@in_float32
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """input + value · tensor1 / tensor2."""
     scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
@@ -228,6 +251,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 @public(inplace=True)
 @with_out
+@in_float32
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """input + weight (end - input), computed from the nearer end."""
     gap = arithmetic.sub(end, input)
@@ -235,7 +259,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
         near = arithmetic.add(input, arithmetic.mul(gap, weight))
         far = arithmetic.sub(end, arithmetic.mul(gap, arithmetic.sub(1.0, weight)))
         return selection.where(comparison.lt(arithmetic.abs(weight), 0.5), near, far)
-    if -0.5 < weight < 0.5:
+    if builtins.abs(weight) < 0.5:
         return arithmetic.add(input, arithmetic.mul(gap, weight))
     return arithmetic.sub(end, arithmetic.mul(gap, 1.0 - weight))
 
@@ -252,6 +276,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     elif value.array.dtype != input.array.dtype:
+        if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
+            raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
         value = selection.cast(value, dtype=input.array.dtype)
     return selection.choose(mask, value, input)
 
@@ -285,7 +311,14 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 @public()
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity."""
+    """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity.
+
+    Raises RuntimeError for a negative tolerance, and for operands of two types.
+    """
+    refuse_numbers("isclose", ("input", "other"), "", input, other)
+    for label, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(f"{label} must be greater than or equal to zero, but got {tolerance}")
     if input.array.dtype.kind == "b":
         input, other = (selection.cast(x, dtype=promote((0,))) for x in (input, other))
     near = comparison.le(
@@ -318,8 +351,10 @@ def _everywhere(truths: Any) -> bool:
 _IN_PLACE_OPERATORS = {
     "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
     "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow, "and": bitwise.bitwise_and,
-    "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor,
+    "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor, "lshift": bitwise.bitwise_left_shift,
+    "rshift": bitwise.bitwise_right_shift,
 }  # fmt: skip
 for _name, _f in _IN_PLACE_OPERATORS.items():
     setattr(Tensor, f"__i{_name}__", in_place(_f, f"{_name}_"))
+setattr(Tensor, "__rdiv__", vars(Tensor)["__rtruediv__"])  # noqa: B010
 setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake

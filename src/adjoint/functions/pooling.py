@@ -11,11 +11,14 @@ from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import per_dimension
-from adjoint.ops import reduction
+from adjoint.ops import arithmetic, reduction
 from adjoint.ops.pooling import max_pool, pooled_shape, window_sum
 from adjoint.ops.windows import windows
 
-__all__ = ["avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"]
+__all__ = [
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
+]  # fmt: skip
 
 Sizes = tuple[int, ...]
 
@@ -40,8 +43,13 @@ def _geometry(
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor for input, got {len(shape)}D of shape "
             f"{shape}"
         )
+    if not all(shape[-rank - 1 :]):
+        raise RuntimeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got:{list(shape)}"
+        )
     size = per_dimension(kernel_size, rank, "kernel_size")
-    steps = size if stride is None or stride == [] else per_dimension(stride, rank, "stride")
+    steps = size if stride is None or stride in ([], ()) else per_dimension(stride, rank, "stride")
     frame, gaps = per_dimension(padding, rank, "padding"), per_dimension(dilation, rank, "dilation")
     for what, values in (("kernel_size", size), ("stride", steps), ("dilation", gaps)):
         if any(v < 1 for v in values):
@@ -77,7 +85,7 @@ def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilatio
     lead = x.ndim - rank
     framed = x
     if any(padding) or any(extra):
-        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        lowest = -np.inf if x.dtype.kind in "fV" else np.iinfo(x.dtype).min
         widths = ((0, 0),) * lead + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
         framed = np.pad(x, widths, constant_values=lowest)
     seen = windows.op.evaluate(framed, size=size, stride=stride, dilation=dilation)  # type: ignore[attr-defined]
@@ -127,45 +135,112 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def _avg_pool(rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool) -> Tensor:
+def max_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, D, H, W); of equal ones the first takes the gradient.
+
+    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """`max_pool1d`, and where in (L,) the largest elements stand."""
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """`max_pool2d`, and where in (H · W,) the largest elements stand."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """`max_pool3d`, and where in (D · H · W,) the largest elements stand."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def _avg_pool(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
     name = f"avg_pool{rank}d"
-    if input.array.dtype.kind != "f":
+    if input.array.dtype.kind not in "fV" and input.array.dtype != np.int64:
         raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
     geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
     lead = input.ndim - rank
-    if geometry.size == tuple(input.array.shape[lead:]) and not any((*geometry.padding, *geometry.extra)):
+    framed = any((*geometry.padding, *geometry.extra))
+    whole = input.array.dtype.kind == "i"
+    if not whole and divisor_override is None and geometry.size == tuple(input.array.shape[lead:]) and not framed:
         return reduction.mean(input, axes=tuple(range(lead, input.ndim)), keepdims=True)  # one window
     out = window_sum(input, **geometry._asdict())
-    if not any(geometry.extra):
-        return out / float(math.prod(geometry.size))
-    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:])
-    return out / constant(counts.astype(input.array.dtype))
+    if divisor_override is not None:
+        return _quotient(out, divisor_override)
+    if not any(geometry.extra if count_include_pad else (*geometry.extra, *geometry.padding)):
+        return _quotient(out, math.prod(geometry.size))
+    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:], count_include_pad)
+    return _quotient(out, constant(counts.astype(input.array.dtype)))
 
 
-def _counts(geometry: Geometry, lengths: Sizes, places: Sizes) -> Any:
-    """How many elements of the input and its padding each window covers."""
-    covered = [
-        np.minimum(np.arange(count) * s + k, n + 2 * p) - np.arange(count) * s
-        for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True)
-    ]
+def _quotient(total: Any, count: Any) -> Any:
+    """total / count; of integers the part before the point."""
+    if total.array.dtype.kind != "i":
+        return total / (count if isinstance(count, Tensor) else float(count))
+    size = arithmetic.floor_divide(
+        arithmetic.abs(total), arithmetic.abs(count) if isinstance(count, Tensor) else abs(count)
+    )
+    signs = arithmetic.sign(total)
+    return size * (signs if isinstance(count, Tensor) or count > 0 else -signs)
+
+
+def _counts(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Any:
+    """How many elements of the input, and of its padding if `padded`, each window covers."""
+    covered = []
+    for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True):
+        starts = np.arange(count) * s - p
+        first, end = (-p, n + p) if padded else (0, n)
+        covered.append(np.minimum(starts + k, end) - np.maximum(starts, first))
     return math.prod(np.meshgrid(*covered, indexing="ij"))
 
 
 def avg_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False
-) -> Tensor:
-    """The mean of each window of (N, C, L), the zeros of the padding included.
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of (N, C, L), with the zeros of the padding unless `count_include_pad` is False.
 
     `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
     """
-    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode)
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False
-) -> Tensor:
-    """The mean of each window of (N, C, H, W), the zeros of the padding included.
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of (N, C, H, W), with the zeros of the padding unless `count_include_pad` is False.
 
-    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
+    `ceil_mode` adds last windows that reach over the end; `divisor_override` is what the sums are divided by instead of
+    their number of elements. Raises RuntimeError for windows that do not fit the input.
     """
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode)
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of (N, C, D, H, W), as `avg_pool2d` takes it of (N, C, H, W)."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype import promote
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import linear, shape
 from adjoint.functions.dims import one_dim
-from adjoint.functions.result import into
+from adjoint.functions.precision import in_float32, lowering
+from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, indexing, reduction, selection
+from adjoint.ops.complex import conj, is_complex
 
 __all__ = [
     "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "ger", "inner", "kron", "matrix_power", "tensordot",
@@ -25,6 +28,8 @@ setattr(Tensor, "addmm_", in_place(linear.addmm, "addmm_"))  # noqa: B010  mypy 
 
 
 @public(inplace=True)
+@lowering
+@in_float32
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(linear.bmm(batch1, batch2), axes=(0,), keepdims=False)
@@ -40,6 +45,8 @@ def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[st
 
 
 @public(inplace=True)
+@lowering
+@in_float32
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · batch1 @ batch2, for each of a stack."""
     out = linear.weighed("baddbmm", input, linear.bmm(batch1, batch2), beta, alpha)
@@ -47,6 +54,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 
 @public(inplace=True)
+@in_float32
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat @ vec."""
     out = linear.weighed("addmv", input, linear.mv(mat, vec), beta, alpha)
@@ -54,8 +62,13 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 
 
 @public(inplace=True)
+@in_float32
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · vec1 vec2ᵀ."""
+    """beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
+    if promote(x.array for x in (input, vec1, vec2)).kind in "iub":
+        for label, factor in (("alpha", alpha), ("beta", beta)):
+            if isinstance(factor, float):
+                raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
     out = linear.weighed("addr", input, linear.outer(vec1, vec2), beta, alpha)
     return named(out, "AddrBackward0", beta=beta, alpha=alpha)
 
@@ -81,8 +94,8 @@ def inner(input: Tensor, other: Tensor) -> Any:
 
 @public()
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """`dot` of real vectors."""
-    return linear.dot(input, other)
+    """Σ conj(input) other, of vectors."""
+    return linear.dot(conj(input) if is_complex(input) else input, other)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Any:
@@ -127,7 +140,9 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
     if out is not None:
         return into(out, chain_matmul, *matrices)
     parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
-    return reduce(linear.mm, parts)
+    if not len(parts):
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    return reduce(linear.mm, parts) if len(parts) > 1 else selection.copy(parts[0])
 
 
 @public()
@@ -163,17 +178,26 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 @public()
+@with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices, by squaring; of the inverse for a negative n."""
     sizes = input.array.shape
-    if input.ndim < 2 or sizes[-1] != sizes[-2]:
-        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, got {list(sizes)}")
+    if input.ndim < 2:
+        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+    if sizes[-1] != sizes[-2]:
+        raise RuntimeError(
+            "linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{sizes[-2]} by {sizes[-1]} matrices"
+        )
+    if not isinstance(n, int):
+        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
     if n < 0:
-        from adjoint.functions.linalg import inv
+        from adjoint.functions.linalg_solving import inv
 
         return matrix_power(inv(input), -n)
     if n == 0:
-        return constant(np.broadcast_to(np.eye(sizes[-1], dtype=input.array.dtype), sizes).copy())
+        one = constant(np.broadcast_to(np.eye(sizes[-1], dtype=input.array.dtype), sizes).copy())
+        return selection.where(constant(np.asarray(True)), one, input)  # a constant, but one with a history
     out, square = None, input
     while n:
         if n & 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from adjoint.core.autocast import lowered
 from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import dropout
@@ -44,6 +45,9 @@ def recurrent_layers(
     """
     if not sizes:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    if kind == "LSTM" and unusual.count and mode.autocast is not None:
+        input, start = lowered(input), tuple(map(lowered, start))
+        weights = [[Weights(*map(lowered, w)) for w in layer] for layer in weights]
     begins = list(zip(*(part.unbind(0) for part in start), strict=True))
     ends: list[State] = []
     for i, layer in enumerate(weights):

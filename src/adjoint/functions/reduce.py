@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.dtype import default, numpy_dtype
+from adjoint.core.dtype import default, is_floating, numpy_dtype
+from adjoint.core.families import refuse_numbers
+from adjoint.core.spec import describe
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import Dims, all_dims, one_dim
+from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection, transcendental
+from adjoint.ops.complex import imag, is_complex, real
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
@@ -44,7 +48,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over `dim`, or over all dimensions. Raises RuntimeError for integers."""
     x = input if dtype is None else selection.cast(input, dtype=numpy_dtype(dtype))
-    if x.array.dtype.kind not in "fc":
+    if x.array.dtype.kind not in "fcV":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype}"
@@ -53,6 +57,7 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 
 @public()
+@sensitive
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Π over `dim`, or over all dimensions."""
     x = _summable(input, dtype)
@@ -62,6 +67,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 @public()
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Largest elements over `dim`; ties share the gradient equally."""
+    check_ordered("amax", input)
     _check_not_empty("amax", input, dim, RuntimeError)
     return reduction.max(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
 
@@ -69,6 +75,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
 @public()
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Smallest elements over `dim`; ties share the gradient equally."""
+    check_ordered("amin", input)
     _check_not_empty("amin", input, dim, RuntimeError)
     return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
 
@@ -104,9 +111,18 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     return _extreme("min", input, dim, keepdim, reduction.min, reduction.argmin, arithmetic.minimum)
 
 
+def check_ordered(name: str, x: Tensor) -> None:
+    """Raise NotImplementedError for complex numbers: none is the larger of two."""
+    if x.array.dtype.kind == "c":
+        raise NotImplementedError(f"{name} is not implemented for complex numbers, given {describe(x.array)}")
+
+
 def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where_is: Any, of_two: Any) -> Any:
+    if not isinstance(x, Tensor):
+        refuse_numbers(name, ("input", "other"), "y", x, dim)
     if isinstance(dim, Tensor):
         return of_two(x, dim)
+    check_ordered(name, x)
     _check_not_empty(name, x, dim, RuntimeError)
     if dim is None:
         return over_all(x, axes=all_dims(None, x.ndim), keepdims=False)
@@ -147,6 +163,7 @@ def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor
     name = where_is.op.name
     if x.array.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input")
+    check_ordered(name, x)
     _check_not_empty(name, x, dim, IndexError)
     if dim is not None and x.ndim:
         return where_is(x, axis=one_dim(dim, x.ndim), keepdims=keepdim)
@@ -175,6 +192,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 
 
 @public()
+@in_float32
 def var(
     input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
@@ -182,7 +200,7 @@ def var(
 
     Raises RuntimeError for integers.
     """
-    if input.array.dtype.kind not in "fc":
+    if input.array.dtype.kind not in "fcV":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     if isinstance(dim, bool):  # var(input, unbiased)
         unbiased, dim = dim, None
@@ -190,16 +208,24 @@ def var(
     count = movement.numel(tuple(input.array.shape[a] for a in axes))
     freedom = count - (correction if correction is not None else int(unbiased))
     centred = arithmetic.sub(input, reduction.mean(input, axes=axes, keepdims=True))
-    total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdim)
+    total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
     return arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
 
 
 @public()
+@in_float32
 def std(
     input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
     """√var; at 0 its gradient is taken as 0."""
     return _root(var(input, dim, unbiased, keepdim, correction=correction))
+
+
+def squared_size(x: Any) -> Any:
+    """|x|²: of complex numbers the sum of the squares of both parts, which is real."""
+    if not is_complex(x):
+        return arithmetic.square(x)
+    return arithmetic.add(arithmetic.square(real(x)), arithmetic.square(imag(x)))
 
 
 def _root(x: Any) -> Tensor:
@@ -209,43 +235,54 @@ def _root(x: Any) -> Tensor:
 
 
 @public()
+@in_float32
 def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro" is p = 2; ±inf the extreme magnitude; 0 counts. At 0 the gradient is 0.
+    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; "nuc": Σ of singular values; ±inf: extremes; 0 counts. Slope 0 at 0.
 
     Raises RuntimeError for integers.
     """
     x = input if dtype is None else selection.cast(input, dtype=numpy_dtype(dtype))
-    if x.array.dtype.kind != "f":
+    if not is_floating(x.array):
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
     axes = all_dims(dim, x.ndim)
+    if p == "nuc":
+        from adjoint.functions.linalg import nuclear_norm
+
+        return nuclear_norm(x, dim, keepdim)
     power = 2.0 if p in ("fro", None) else float(p)
 
     def total(terms: Any) -> Any:
         return reduction.sum(terms, axes=axes, keepdims=keepdim)
 
     if power == 2:
-        return _root(total(arithmetic.square(x)))
+        return _root(total(squared_size(x)))
     if power == 0:
-        return total(selection.cast(comparison.ne(x, 0), dtype=x.array.dtype))
+        return total(selection.where(comparison.ne(x, 0), 1.0, arithmetic.sign(arithmetic.abs(x))))
     size = arithmetic.abs(x)
     if power == 1:
         return total(size)
     if math.isinf(power):
         extreme = reduction.max if power > 0 else reduction.min
         return extreme(size, axes=axes, keepdims=keepdim)
-    summed = total(arithmetic.pow(size, power))
+    if power < 1:
+        still = comparison.eq(size, 0.0)  # whose slope is infinite, and is taken as 0
+        powers = arithmetic.pow(selection.where(still, 1.0, size), power)
+        summed = total(selection.where(still, 0.0 if power > 0 else math.inf, powers))
+    else:
+        summed = total(arithmetic.pow(size, power))
     zero = comparison.eq(summed, 0.0)
     return selection.where(zero, 0.0, arithmetic.pow(selection.where(zero, 1.0, summed), 1.0 / power))
 
 
 @public()
+@in_float32
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """ln Σ eˣ over `dim`, shifted by the largest element so that nothing overflows."""
-    x = input if input.array.dtype.kind == "f" else selection.cast(input, dtype=default.floating.numpy)
+    x = input if is_floating(input.array) else selection.cast(input, dtype=default.floating.numpy)
     axes = all_dims(dim, x.ndim)
     if not x.numel():
         return transcendental.log(reduction.sum(transcendental.exp(x), axes=axes, keepdims=keepdim))
-    top = reduction.max(x.detach(), axes=axes, keepdims=True)
+    top = reduction.max(real(x.detach()), axes=axes, keepdims=True)
     shift = selection.where(comparison.isfinite(top), top, 0.0)
     total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
     if not keepdim:
@@ -263,6 +300,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 @public()
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """Indices that sort `input` along `dim`; equal elements keep their order."""
+    check_ordered("sort", input)
     if not input.ndim:
         return _itself(input).indices
     return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
@@ -282,6 +320,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
     Raises RuntimeError if k is too large.
     """
+    check_ordered("topk", input)
     axis = one_dim(dim, input.ndim)
     size = input.array.shape[axis] if input.ndim else 1
     if not 0 <= k <= size:
@@ -291,4 +330,3 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     order = indexing.argsort(input.detach(), axis=axis, descending=largest)
     bounds = tuple((0, k if d == axis else n, 1) for d, n in enumerate(input.array.shape))
     return _picked(input, movement.slice(order, bounds=bounds), axis, True)
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +11,18 @@ import numpy as np
 
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.joining import cat
-from adjoint.ops import arithmetic, movement, reduction
+from adjoint.functions.precision import in_float32, sensitive
+from adjoint.ops import arithmetic, movement, reduction, selection
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
-    "pixel_unshuffle",
+    "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # of modes that interpolate
 NEAREST = ("nearest", "nearest-exact", "area")
 
 
+@in_float32
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
@@ -60,6 +63,13 @@ def interpolate(
         return _averaged(input, new)
     if recompute_scale_factor:
         scales = [None] * rank
+    whole = input.array.dtype
+    if whole.kind not in "fV" and mode not in NEAREST:
+        if whole != np.uint8:
+            raise NotImplementedError(f"interpolate: {mode} is not implemented for {input.dtype}")
+        real = selection.cast(input, dtype=np.dtype(np.float32))
+        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor)
+        return selection.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
     out: Any = input
     for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
         taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)
@@ -72,6 +82,32 @@ def interpolate(
         for part in parts[1:]:
             out = arithmetic.add(out, part)
     return out
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """The old name of `interpolate`, with a warning."""
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` in the mode "nearest", under an old name, with a warning."""
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` in the mode "bilinear" with the corners over each other, under an old name, with a warning."""
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3
+    )
 
 
 def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
@@ -120,26 +156,29 @@ def _far(x: Any) -> Any:
     return ((-0.75 * x + 3.75) * x - 6) * x + 3
 
 
+@in_float32
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """(…, L) to (…, output_size): the means over as many parts of equal length, which overlap where none divides L."""
     return _adaptive("adaptive_avg_pool1d", input, output_size, 1)
 
 
+@in_float32
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """(…, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
     return _adaptive("adaptive_avg_pool2d", input, output_size, 2)
 
 
+@sensitive
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """(…, D, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
     return _adaptive("adaptive_avg_pool3d", input, output_size, 3)
 
 
 def _adaptive(name: str, input: Tensor, output_size: Any, rank: int) -> Tensor:
+    if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
+        raise ValueError(f"Input dimension should be at least {rank + 1}")
     if input.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.array.shape)}"
-        )
+        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.array.shape)}")
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
     if len(sizes) != rank:
         raise RuntimeError(f"{name}(): output_size must have {rank} numbers, not {len(sizes)}")

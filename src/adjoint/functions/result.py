@@ -12,10 +12,14 @@ import numpy as np
 from adjoint.core import families
 from adjoint.core.dtype import DTYPES
 from adjoint.core.mode import Scope, mode, unusual
-from adjoint.core.tensor import Tensor, tangents_of
+from adjoint.core.tensor import Tensor, as_it_lies, tangents_of
 from adjoint.ops.inplace import write
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+EFFORT: Any = 10_000  # places that are looked at before memory is taken to overlap
+# what they write at a place is not what they read there
+READING_ELSEWHERE = frozenset({"cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"})
+OF_ONE_TYPE = frozenset({"aminmax", "complex", "gather", "masked_select", "polar", "take"})  # its out= has its type
 
 
 def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -39,6 +43,7 @@ def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    _check_memory(name, targets, given[len(targets) :])
     with Scope(recording=False):
         found = function(*args, **kwargs)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -47,8 +52,43 @@ def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     return out if len(targets) == 1 and out is targets[0] else type(found)(*out) if hasattr(found, "_fields") else out
 
 
+def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None:
+    """Raise RuntimeError where a result would be written over itself, or over an operand while that is still read."""
+    alone, advice = "to a single memory location.", "Please clone() the tensor before performing the operation."
+    for target in targets:
+        if type(target.array) is not np.ndarray:
+            continue
+        written = as_it_lies(target)
+        if any(step == 0 and size > 1 for step, size in zip(written.strides, written.shape, strict=True)):
+            raise RuntimeError(
+                f"unsupported operation: more than one element of the written-to tensor refers {alone} {advice}"
+            )
+        for x in given:
+            if type(x.array) is not np.ndarray or not np.may_share_memory(x.array, target.array):
+                continue
+            read = as_it_lies(x)
+            same = read.__array_interface__["data"] == written.__array_interface__["data"]
+            same = same and (read.strides, read.shape) == (written.strides, written.shape)
+            if same and name not in READING_ELSEWHERE:
+                continue
+            if _overlap(read, written):
+                raise RuntimeError(
+                    "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+                    f"{alone} {advice}"
+                )
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    try:
+        return bool(np.shares_memory(x, y, EFFORT))
+    except np.exceptions.TooHardError:
+        return True
+
+
 def _store(target: Tensor, result: Tensor, name: str) -> None:
     have, got = DTYPES[target.array.dtype], DTYPES[result.array.dtype]
+    if name in OF_ONE_TYPE and got is not have:
+        raise RuntimeError(f"Expected out tensor to have dtype {got.name}, but got {have.name} instead")
     if got.rank > have.rank:
         raise RuntimeError(f"result type {got.name} can't be cast to the desired output type {have.name}")
     if target.array.shape != result.array.shape:

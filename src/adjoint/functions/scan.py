@@ -8,7 +8,7 @@ from adjoint.core.dtype import default
 from adjoint.core.tensor import Tensor
 from adjoint.functions import joining, shape
 from adjoint.functions.dims import one_dim
-from adjoint.functions.reduce import Extreme, _itself, _summable, cumsum
+from adjoint.functions.reduce import Extreme, _itself, _summable, check_ordered, cumsum
 from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, comparison, indexing, scan, selection
 
@@ -28,7 +28,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 @public()
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """ln of the running sum of eˣ along `dim`."""
-    x = input if input.array.dtype.kind == "f" else selection.cast(input, dtype=default.floating.numpy)
+    x = input if input.array.dtype.kind in "fcV" else selection.cast(input, dtype=default.floating.numpy)
     axis = one_dim(dim, x.ndim)
     return scan.logcumsumexp(x, axis=axis) if x.ndim else selection.copy(x)
 
@@ -46,6 +46,7 @@ def cummin(input: Tensor, dim: int) -> Extreme:
 
 
 def _running(input: Tensor, dim: int, largest: bool, kind: str) -> Extreme:
+    check_ordered("cummax" if largest else "cummin", input)
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
         return _itself(input)
@@ -58,6 +59,8 @@ def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     """The differences of neighbours along `dim`, n times; `prepend` and `append` are joined to the ends first."""
+    if n == 0:
+        return selection.copy(input)
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     if not input.ndim:
@@ -73,4 +76,4 @@ def diff(
         later, earlier = shape.narrow(out, d, 1, size - 1), shape.narrow(out, d, 0, size - 1)
         whole = out.array.dtype.kind == "b"
         out = comparison.logical_xor(later, earlier) if whole else arithmetic.sub(later, earlier)
-    return selection.copy(out) if out is input else out
+    return out

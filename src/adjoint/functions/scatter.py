@@ -15,6 +15,8 @@ from adjoint.functions.gather import _check_index, _common
 from adjoint.functions.gather import scatter_add as _scatter_add
 from adjoint.functions.index import Plan, _fitted, _indexed_shape, _viewed, masked
 from adjoint.functions.masked import scattered
+from adjoint.functions.precision import in_float32
+from adjoint.functions.result import with_out
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, assignment, indexing, movement, selection
 from adjoint.ops import scatter as ops
@@ -65,6 +67,7 @@ def _first(source: Tensor, index: Tensor) -> Any:
 
 
 @public(inplace=True)
+@in_float32
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -128,6 +131,7 @@ def _lined(input: Tensor) -> Tensor:
 
 
 @public(inplace=True)
+@in_float32
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """`input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
     axis, at, part = _rows("index_add", index, input, dim, source)
@@ -162,6 +166,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         )
     elif value.array.dtype != input.array.dtype:
         value = selection.cast(value, dtype=input.array.dtype)
+    if isinstance(value, Tensor) and value.requires_grad:  # a position named twice still holds one value
+        none = constant(np.zeros(input.array.shape, np.bool_))
+        out = selection.where(_put(none, np.asarray(True), axis, at), value, input)
+        return named(out, "IndexFillBackward1")
     return named(_put(input, value, axis, at), "IndexFillBackward0")
 
 
@@ -235,6 +243,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions `index` of the flattened tensor, in the shape of `index`."""
     flat = movement.reshape(input, shape=(input.numel(),))

@@ -241,10 +241,18 @@ def flip(input: Tensor, dims: Any) -> Tensor:
 
 
 @public()
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = one_dim(dim, input.ndim)
     size = input.array.shape[d]
+    if isinstance(start, Tensor):
+        if start.ndim or start.array.dtype.kind not in "iu":
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = int(start)
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
     at = start + size if start < 0 else start
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")

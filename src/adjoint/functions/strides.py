@@ -197,6 +197,12 @@ def _resize(self: Tensor, *size: Any) -> Tensor:
     return shapes.reshape(self, sizes(size))
 
 
+def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
+    """`reshape` to the shape of another tensor, under the name it once had."""
+    warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
+    return shapes.reshape(self, the_template.array.shape)
+
+
 @public()
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Let the tensor see the memory of `source` from now on. Raises RuntimeError for a leaf that requires grad."""
@@ -221,4 +227,5 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     return self
 
 
+setattr(Tensor, "resize_as", _resize_as)  # noqa: B010
 setattr(Tensor, "resize", _resize)  # noqa: B010  mypy would take a plain assignment for a mistake

@@ -54,6 +54,11 @@ def to_half(self: ModuleType) -> ModuleType:
     return _floating_to(self, dtypes.float16)
 
 
+def to_bfloat16(self: ModuleType) -> ModuleType:
+    """Floating parameters and buffers as bfloat16."""
+    return _floating_to(self, dtypes.bfloat16)
+
+
 def to_cpu(self: ModuleType) -> ModuleType:
     """The module itself: it is on the CPU."""
     return self

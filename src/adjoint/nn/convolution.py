@@ -14,7 +14,8 @@ from adjoint.nn.linear import uniform_by_fan_in
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "Unfold"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Fold", "Unfold"]
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Convolution(Module):
@@ -24,6 +25,8 @@ class Convolution(Module):
     """
 
     rank: ClassVar[int]
+    transposed: ClassVar[bool] = False
+    output_padding: Any = ()
     function: ClassVar[Callable[..., Tensor]]
     weight: Parameter
     bias: Parameter | None
@@ -41,7 +44,8 @@ class Convolution(Module):
         self.padding = padding if isinstance(padding, str) else per_dimension(padding, self.rank, "padding")
         self.padding_mode = padding_mode
         self._check()
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        ends = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (ends[0], ends[1] // groups, *self.kernel_size)
         self.weight = Parameter(empty(shape, dtype=dtype, device=device))
         self.register_parameter("bias", Parameter(empty(out_channels, dtype=dtype)) if bias else None)
         self.reset_parameters()
@@ -58,29 +62,48 @@ class Convolution(Module):
                 raise ValueError(f"Invalid padding string {self.padding!r}, should be one of 'same', 'valid'")
             if self.padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
-        if self.padding_mode != "zeros":
-            raise ValueError(f"padding_mode {self.padding_mode!r} is not supported yet, only 'zeros'")
+        if self.padding_mode not in PADDING_MODES:
+            raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}")
 
     def reset_parameters(self) -> None:
         """Draw new values."""
         uniform_by_fan_in(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        return type(self).function(
-            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-        )
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), 0
+        return type(self).function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
+        """The widths of the frame as `functional.pad` wants them."""
+        if self.padding == "valid":
+            return [0] * (2 * self.rank)
+        if self.padding == "same":
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            return [width for t in reversed(total) for width in (t // 2, t - t // 2)]
+        padding: Any = self.padding
+        return [p for p in reversed(padding) for _ in range(2)]
 
     def extra_repr(self) -> str:
         ones = (1,) * self.rank
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
-        if self.padding != (0,) * self.rank:
+        if self.padding != (0,) * len(self.padding):
             parts.append(f"padding={self.padding}")
         if self.dilation != ones:
             parts.append(f"dilation={self.dilation}")
+        if any(self.output_padding):
+            parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
         if self.bias is None:
             parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
 
 
@@ -105,4 +128,5 @@ class Conv3d(Convolution):
     function = staticmethod(F.conv3d)
 
 
+Fold = module_from(F.fold, "Fold", __name__)
 Unfold = module_from(F.unfold, "Unfold", __name__)

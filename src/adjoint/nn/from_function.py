@@ -42,13 +42,15 @@ class FromFunction(Module):
 
 
 def module_from(
-    function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True
-) -> type[FromFunction]:
+    function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True,
+    without: str = "",
+) -> type[FromFunction]:  # fmt: skip
     """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings.
 
-    Settings are `shown` in its repr: with their names, as "values" alone, or not at all.
+    The parameter `without` is none of them. Settings are `shown` in its repr: with their names, as "values" alone, or
+    not at all.
     """
-    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HIDDEN]
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in (*HIDDEN, without)]
     fields = {
         "function": staticmethod(function),
         "settings": inspect.Signature(parameters[operands:]),

@@ -20,8 +20,24 @@ from adjoint.functions.activation import (
     softplus,
     tanhshrink,
 )  # fmt: skip
+from adjoint.functions.adaptive_pooling import (
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
 from adjoint.functions.attention import scaled_dot_product_attention
 from adjoint.functions.channel_dropout import dropout1d, dropout2d, dropout3d
+from adjoint.functions.channels import channel_shuffle, gumbel_softmax, local_response_norm, native_channel_shuffle
 from adjoint.functions.classification import cross_entropy, nll_loss, one_hot
 from adjoint.functions.comparing_loss import (
     bilinear,
@@ -34,8 +50,10 @@ from adjoint.functions.comparing_loss import (
     triplet_margin_loss,
 )
 from adjoint.functions.convolution import conv1d, conv2d, conv3d, pad, unfold
+from adjoint.functions.distance import pdist
 from adjoint.functions.elementary import threshold
 from adjoint.functions.embedding import embedding
+from adjoint.functions.embedding_bag import embedding_bag
 from adjoint.functions.gating import (
     celu,
     glu,
@@ -47,7 +65,16 @@ from adjoint.functions.gating import (
     softshrink,
     softsign,
 )
+from adjoint.functions.grid import affine_grid, grid_sample
 from adjoint.functions.group_normalization import group_norm, rms_norm
+from adjoint.functions.inplace_activation import (
+    alpha_dropout,
+    elu_,
+    feature_alpha_dropout,
+    hardtanh_,
+    leaky_relu_,
+    rrelu,
+)
 from adjoint.functions.linear import linear
 from adjoint.functions.loss import (
     binary_cross_entropy,
@@ -57,10 +84,31 @@ from adjoint.functions.loss import (
     mse_loss,
     smooth_l1_loss,
 )  # fmt: skip
+from adjoint.functions.margin_loss import (
+    gaussian_nll_loss,
+    linear_cross_entropy,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    triplet_margin_with_distance_loss,
+)
 from adjoint.functions.multihead import multi_head_attention_forward
 from adjoint.functions.normalization import batch_norm, cosine_similarity, instance_norm, layer_norm, normalize
+from adjoint.functions.placing import fold, max_unpool1d, max_unpool2d, max_unpool3d
 from adjoint.functions.pointwise import sigmoid, tanh
-from adjoint.functions.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+from adjoint.functions.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+)
+from adjoint.functions.rectifiers import celu_, rrelu_, selu_, threshold_
 from adjoint.functions.resampling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -68,20 +116,35 @@ from adjoint.functions.resampling import (
     interpolate,
     pixel_shuffle,
     pixel_unshuffle,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
 )
+from adjoint.functions.sequence_loss import ctc_loss
+from adjoint.functions.transposed_convolution import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d", "batch_norm",
-    "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d",
-    "elu", "embedding", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "affine_grid", "alpha_dropout", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "celu", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "elu_", "embedding", "embedding_bag",
+    "feature_alpha_dropout", "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "gelu", "glu", "grid_sample",
+    "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
     "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm",
-    "leaky_relu", "linear", "log_softmax", "logsigmoid", "margin_ranking_loss", "max_pool1d", "max_pool2d", "mish",
-    "mse_loss", "multi_head_attention_forward", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
-    "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6", "relu_", "rms_norm",
-    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax",
-    "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "triplet_margin_loss",
-    "unfold",
+    "leaky_relu", "leaky_relu_", "linear", "linear_cross_entropy", "local_response_norm", "log_softmax", "logsigmoid",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "mish", "mse_loss", "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "native_channel_shuffle", "nll_loss", "normalize", "one_hot", "pad",
+    "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6",
+    "relu_", "rms_norm", "rrelu", "rrelu_", "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu",
+    "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "threshold_", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
+    "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Layers that normalise groups of channels, or by the root of the mean square."""
+"""Layers that normalise groups of channels, neighbouring ones, or by the root of the mean square."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import ones, zeros
+from adjoint.functions.creation import arange, ones, zeros
 from adjoint.nn import functional as F
 from adjoint.nn import init
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["GroupNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class GroupNorm(Module):
@@ -82,3 +82,42 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LocalResponseNorm(Module):
+    """`local_response_norm` as a module: x / (k + alpha mean x²)ᵇᵉᵗᵃ, the mean over `size` neighbouring channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """As LocalResponseNorm, of (N, C, H, W), over ⌊(size + 1) / 2⌋ channels on either side, the own one counted in.
+
+    The first channel counts for all behind those that it is a neighbour of, as in PyTorch, whose numbers these are.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+        squared: Any = input * input
+        reach, channels = (self.size - 1) // 2, input.shape[1]
+        framed = F.pad(squared, (0, 0, 0, 0, reach, reach))
+        total: Any = sum(framed.narrow(1, i, channels) for i in range(2 * reach + 1))
+        behind = arange(channels).reshape(1, -1, 1, 1) > reach
+        total = total + squared.narrow(1, 0, 1) * behind.to(input.dtype)
+        out: Tensor = input * (total * (self.alpha / self.size) + self.k) ** -self.beta
+        return out

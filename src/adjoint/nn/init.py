@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,16 @@ import numpy as np
 from adjoint.core.generator import default_generator
 from adjoint.core.mode import Scope
 from adjoint.core.tensor import Tensor, wrap
+from adjoint.nn import truncated
 
 __all__ = [
-    "calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
-    "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
+    "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse",
+    "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_", "xavier_uniform",
+    "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
-GAINS = {"sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
+GAINS = {"sigmoid": 1, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
 LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 
 
@@ -103,6 +107,40 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return _assigned(tensor, (q.T if rows < drawn.shape[1] else q).reshape(tensor.shape) * gain)
 
 
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal with mean 0, in each column a share of zeros at random places. Raises ValueError unless 2-D.
+
+    As in PyTorch the places come from the default generator, whatever `generator` is. Source: Martens, 2010.
+    """
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    normal_(tensor, 0.0, std, generator)
+    places = [default_generator.randperm(rows)[:zeros] for _ in range(columns)]
+    values = tensor.detach().numpy().copy()
+    for column, rows_of_zeros in enumerate(places):
+        values[rows_of_zeros, column] = 0
+    return _assigned(tensor, values)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The identity as a weight (out, in, K…) of a convolution, in each of the groups, as far as channels go.
+
+    Raises ValueError unless there are three to five dimensions, the first divisible by `groups`.
+    """
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    out, inputs, *size = tensor.shape
+    if out % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    values = np.zeros(tensor.shape)
+    for first in range(0, out, max(out // groups, 1)):
+        for channel in range(min(out // groups, inputs)):
+            values[(first + channel, channel, *(n // 2 for n in size))] = 1
+    return _assigned(tensor, values)
+
+
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
@@ -118,41 +156,47 @@ def trunc_normal_(
         )
     source = generator or default_generator
     inside = math.erf((b - mean) / std / math.sqrt(2)) / 2 - math.erf((a - mean) / std / math.sqrt(2)) / 2
-    draw = _from_normal if inside > 0.3 else _from_uniform
-    return _assigned(tensor, draw(tensor.shape, tensor.array.dtype, mean, std, a, b, source))
-
-
-def _from_normal(shape: Any, kind: Any, mean: float, std: float, a: float, b: float, source: Any) -> Any:
-    sample = source.normal(shape, kind, mean, std)
-    low, high = kind.type(a), kind.type(b)
-    while (outside := (sample < low) | (sample > high)).any():
-        sample = np.where(outside, source.normal(shape, kind, mean, std), sample)
-    return sample
-
-
-def _from_uniform(shape: Any, kind: Any, mean: float, std: float, a: float, b: float, source: Any) -> Any:
-    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
-    sample = np.zeros(shape, kind)
-    pending = np.ones(shape, np.bool_)
-    while pending.any():
-        candidate = source.uniform(shape, kind, a, b)
-        sample = np.where(pending, candidate, sample)
-        density = ((candidate - mean) / std) ** 2 * kind.type(-0.5) - kind.type(peak)
-        with np.errstate(divide="ignore"):
-            pending &= np.log(source.uniform(shape, kind)) > density
-    return sample
+    draw = truncated.from_normal if inside > 0.3 else truncated.from_uniform
+    return _assigned(tensor, draw(tensor, mean, std, a, b, source))
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much a nonlinearity shrinks the standard deviation, inverted. Raises ValueError for an unknown one."""
     if nonlinearity in LINEAR:
-        return 1.0
+        return 1
     if nonlinearity in GAINS:
         return GAINS[nonlinearity]
     if nonlinearity != "leaky_relu":
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     slope = 0.01 if param is None else param
+    if isinstance(slope, bool) or not isinstance(slope, int | float):
+        raise ValueError(f"negative_slope {param} not a valid number")
     return math.sqrt(2.0 / (1 + slope**2))
+
+
+def _under_its_old_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    name = function.__name__.removesuffix("_")
+
+    def renamed(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    renamed.__name__ = renamed.__qualname__ = name
+    renamed.__doc__ = f"`{name}_` under the name it had once: it warns."
+    return renamed
+
+
+uniform = _under_its_old_name(uniform_)
+normal = _under_its_old_name(normal_)
+constant = _under_its_old_name(constant_)
+eye = _under_its_old_name(eye_)
+dirac = _under_its_old_name(dirac_)
+xavier_uniform = _under_its_old_name(xavier_uniform_)
+xavier_normal = _under_its_old_name(xavier_normal_)
+kaiming_uniform = _under_its_old_name(kaiming_uniform_)
+kaiming_normal = _under_its_old_name(kaiming_normal_)
+orthogonal = _under_its_old_name(orthogonal_)
+sparse = _under_its_old_name(sparse_)
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:

@@ -183,6 +183,7 @@ class Module:
     float = conversion.to_float
     double = conversion.to_double
     half = conversion.to_half
+    bfloat16 = conversion.to_bfloat16
     cpu = conversion.to_cpu
     _apply = conversion.convert_tensors
 

@@ -145,8 +145,7 @@ class RNNBase(Module):
             raise RuntimeError(f"input must have {rank} dimensions, got {input.ndim}")
         if input.array.shape[-1] != self.input_size:
             raise RuntimeError(
-                "input.size(-1) must be equal to input_size. Expected "
-                f"{self.input_size}, got {input.array.shape[-1]}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.array.shape[-1]}"
             )
         for i, (part, expected) in enumerate(zip(state, self._sizes(batch), strict=True)):
             if tuple(part.array.shape) != expected:

@@ -1,9 +1,8 @@
-"""Modules that change the size of images: interpolation, averages, shuffled channels, frames."""
+"""Modules that change the size of images: interpolation, averages, shuffled channels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from adjoint.core.tensor import Tensor
 from adjoint.nn import functional as F
@@ -11,9 +10,8 @@ from adjoint.nn.from_function import FromFunction, module_from
 from adjoint.nn.module import Module
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
-    "PixelShuffle", "PixelUnshuffle", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d",
-    "ZeroPad2d", "ZeroPad3d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "ChannelShuffle", "PixelShuffle", "PixelUnshuffle",
+    "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
 ]  # fmt: skip
 
 
@@ -62,70 +60,6 @@ class UpsamplingBilinear2d(Upsample):
 AdaptiveAvgPool1d = module_from(F.adaptive_avg_pool1d, "AdaptiveAvgPool1d", __name__)
 AdaptiveAvgPool2d = module_from(F.adaptive_avg_pool2d, "AdaptiveAvgPool2d", __name__)
 AdaptiveAvgPool3d = module_from(F.adaptive_avg_pool3d, "AdaptiveAvgPool3d", __name__)
+ChannelShuffle: type[FromFunction] = module_from(F.channel_shuffle, "ChannelShuffle", __name__)
 PixelShuffle: type[FromFunction] = module_from(F.pixel_shuffle, "PixelShuffle", __name__)
 PixelUnshuffle: type[FromFunction] = module_from(F.pixel_unshuffle, "PixelUnshuffle", __name__)
-
-
-class ConstantPad(Module):
-    """A frame of `value`: `padding` lists (before, after) from the last dimension forwards, or is one number."""
-
-    rank: ClassVar[int]
-    padding: Sequence[int]
-    value: float
-
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__()
-        self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
-        self.value = value
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "constant", self.value)
-
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
-
-
-class ZeroPad(ConstantPad):
-    """A frame of zeros."""
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class ConstantPad1d(ConstantPad):
-    """(…, L) to (…, L')."""
-
-    rank = 1
-
-
-class ConstantPad2d(ConstantPad):
-    """(…, H, W) to (…, H', W')."""
-
-    rank = 2
-
-
-class ConstantPad3d(ConstantPad):
-    """(…, D, H, W) to (…, D', H', W')."""
-
-    rank = 3
-
-
-class ZeroPad1d(ZeroPad):
-    """(…, L) to (…, L')."""
-
-    rank = 1
-
-
-class ZeroPad2d(ZeroPad):
-    """(…, H, W) to (…, H', W')."""
-
-    rank = 2
-
-
-class ZeroPad3d(ZeroPad):
-    """(…, D, H, W) to (…, D', H', W')."""
-
-    rank = 3

@@ -9,7 +9,10 @@ import numpy as np
 
 from adjoint.core.families import binary, unary
 from adjoint.core.native import natively
+from adjoint.ops.complex import is_complex, real, sgn
 from adjoint.ops.selection import where
+
+BOOL = np.dtype(np.bool_)
 
 
 @binary(scalar="add", ufunc=np.add, dx=lambda g: g, dy=lambda g: g)
@@ -41,7 +44,7 @@ def _check_divisor(name: str, y: Any) -> None:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 
-@binary(scalar="floor_divide", refuses="b", dx=lambda g: g * 0.0, dy=lambda g: g * 0.0)
+@binary(scalar="floor_divide", refuses="bc", dx=lambda g: g * 0.0, dy=lambda g: g * 0.0)
 def floor_divide(x: Any, y: Any) -> Any:
     """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
     out = np.floor_divide(x, y)
@@ -50,7 +53,7 @@ def floor_divide(x: Any, y: Any) -> Any:
     return out
 
 
-@binary(scalar="remainder", refuses="b", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
+@binary(scalar="remainder", refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
 def remainder(x: Any, y: Any) -> Any:
     """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
     out = np.remainder(x, y)
@@ -59,7 +62,7 @@ def remainder(x: Any, y: Any) -> Any:
     return out
 
 
-@binary(refuses="b", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
+@binary(refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
 def fmod(x: Any, y: Any) -> Any:
     """x - y trunc(x / y): the sign is that of x. Raises RuntimeError for an integer divided by zero."""
     out = np.fmod(x, y)
@@ -70,6 +73,7 @@ def fmod(x: Any, y: Any) -> Any:
 
 @binary(
     scalar="maximum",
+    refuses="c",
     dx=lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
 )
@@ -80,6 +84,7 @@ def maximum(x: Any, y: Any) -> Any:
 
 @binary(
     scalar="minimum",
+    refuses="c",
     dx=lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g)),
 )
@@ -90,7 +95,7 @@ def minimum(x: Any, y: Any) -> Any:
 
 def _pow_dx(g: Any, x: Any, y: Any) -> Any:
     """y xʸ⁻¹, and 0 for y = 0 even where x = 0."""
-    if isinstance(y, (int, float)):
+    if isinstance(y, (int, float, complex)):
         return g * 0.0 if y == 0 else g * (y * pow(x, y - 1))
     return where(y == 0, 0.0, g * (y * pow(x, y - 1)))
 
@@ -100,12 +105,19 @@ def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
     from adjoint.ops.comparison import logical_and
     from adjoint.ops.transcendental import log
 
-    if isinstance(x, (int, float)):
+    of_complex = is_complex(g)
+    exponent = real(y) if of_complex else y
+    if isinstance(x, (int, float, complex)):
         if x == 0:
-            return where(y >= 0, 0.0, g * (out * -math.inf))
+            return where(exponent >= 0, 0.0, g * (out * -math.inf))
+        if of_complex or isinstance(x, complex):
+            from cmath import log as complex_log
+
+            return g * (out * complex_log(x))
         return g * (out * (math.log(x) if x > 0 else math.nan))
-    zero = logical_and(x == 0, y >= 0)
-    return where(zero, 0.0, g * (out * log(where(zero, 1.0, x))))
+    zero = logical_and(x == 0, exponent >= 0)
+    base = where(zero, 1.0, x)
+    return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
 
 
 @binary(scalar="pow", refuses="b", dx=_pow_dx, dy=_pow_dy)
@@ -113,9 +125,20 @@ def pow(x: Any, y: Any) -> Any:
     """x to the power y."""
     if type(y) in (int, float) and y == 2:
         return np.square(x)
-    if type(x) is np.ndarray and x.dtype.kind in "iu" and np.any(np.less(y, 0)):
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if getattr(y, "dtype", BOOL).kind in "iu" or type(y) is int:
+        whole = type(x) is int or getattr(x, "dtype", BOOL).kind in "iu"
+        if whole and np.any(np.less(y, 0)):
+            if not np.ndim(y):  # a number, as far as can be seen here
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+            return _whole_part(x, y)
     return np.power(x, y)
+
+
+def _whole_part(x: Any, y: Any) -> Any:
+    """xʸ of integers, without its fraction: of negative powers only those of 1 and -1 are left."""
+    sign = np.where(np.remainder(y, 2) == 0, np.multiply(x, x), x)
+    units = np.where(np.equal(np.abs(x), 1), sign, 0)
+    return np.where(y < 0, units, np.power(x, np.maximum(y, 0))).astype(y.dtype)
 
 
 @unary(scalar="neg", refuses="b", dx=lambda g: -g)
@@ -124,13 +147,13 @@ def neg(x: Any) -> Any:
     return np.negative(x)
 
 
-@unary(scalar="abs", refuses="b", dx=lambda g, x: g * sign(x))
+@unary(scalar="abs", real=True, refuses="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x)))
 def abs(x: Any) -> Any:
     """|x|; its slope at 0 is taken as 0."""
     return np.absolute(x)
 
 
-@unary(scalar="sign", dx=lambda g: g * 0.0)
+@unary(scalar="sign", refuses="c", dx=lambda g: g * 0.0)
 def sign(x: Any) -> Any:
     """-1, 0 or 1; NaN stays; a truth is its own sign."""
     return x.copy() if x.dtype.kind == "b" else np.sign(x)
@@ -160,25 +183,25 @@ def rsqrt(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
 
-@unary(scalar="floor", refuses="b", dx=lambda g: g * 0.0)
+@unary(scalar="floor", refuses="bc", dx=lambda g: g * 0.0)
 def floor(x: Any) -> Any:
     """The largest integer not above x."""
     return np.floor(x)
 
 
-@unary(scalar="ceil", refuses="b", dx=lambda g: g * 0.0)
+@unary(scalar="ceil", refuses="bc", dx=lambda g: g * 0.0)
 def ceil(x: Any) -> Any:
     """The smallest integer not below x."""
     return np.ceil(x)
 
 
-@unary(scalar="trunc", refuses="b", dx=lambda g: g * 0.0)
+@unary(scalar="trunc", refuses="bc", dx=lambda g: g * 0.0)
 def trunc(x: Any) -> Any:
     """x without its fraction."""
     return np.trunc(x)
 
 
-@unary(scalar="round", refuses="b", dx=lambda g: g * 0.0)
+@unary(scalar="round", refuses="bc", dx=lambda g: g * 0.0)
 def round(x: Any) -> Any:
     """The nearest integer, halves to the even one."""
     return np.round(x)
@@ -189,7 +212,7 @@ def _relu_dx(g: Any, out: Any) -> Any:
     return where(out <= 0, 0.0, g)
 
 
-@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="b", dx=_relu_dx)
+@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="bc", dx=_relu_dx)
 def relu(x: Any) -> Any:
     """max(x, 0); NaN stays; the slope at 0 is 0."""
     return np.maximum(x, 0)

@@ -1,4 +1,4 @@
-"""Logic on the bits of integers, and on truths."""
+"""Logic on the bits of integers, and on truths; shifts."""
 
 from __future__ import annotations
 
@@ -31,3 +31,15 @@ def bitwise_xor(x: Any, y: Any) -> Any:
 def bitwise_not(x: Any) -> Any:
     """The bits that are not set; of a truth: its contrary."""
     return np.bitwise_not(x)
+
+
+@binary(scalar="shl", refuses="bfc")
+def bitwise_left_shift(x: Any, y: Any) -> Any:
+    """x 2ʸ: the bits moved up by y places; 0 where y is negative or not below the width."""
+    return np.left_shift(x, y)
+
+
+@binary(scalar="shr", refuses="bfc")
+def bitwise_right_shift(x: Any, y: Any) -> Any:
+    """⌊x / 2ʸ⌋: the bits moved down by y places; 0, or -1 below 0, where y is negative or not below the width."""
+    return np.right_shift(x, y)

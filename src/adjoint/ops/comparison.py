@@ -21,25 +21,25 @@ def ne(x: Any, y: Any) -> Any:
     return np.not_equal(x, y)
 
 
-@binary(truth=True, scalar="lt")
+@binary(truth=True, refuses="c", scalar="lt")
 def lt(x: Any, y: Any) -> Any:
     """x < y."""
     return np.less(x, y)
 
 
-@binary(truth=True, scalar="le")
+@binary(truth=True, refuses="c", scalar="le")
 def le(x: Any, y: Any) -> Any:
     """x ≤ y."""
     return np.less_equal(x, y)
 
 
-@binary(truth=True, scalar="gt")
+@binary(truth=True, refuses="c", scalar="gt")
 def gt(x: Any, y: Any) -> Any:
     """x > y."""
     return np.greater(x, y)
 
 
-@binary(truth=True, scalar="ge")
+@binary(truth=True, refuses="c", scalar="ge")
 def ge(x: Any, y: Any) -> Any:
     """x ≥ y."""
     return np.greater_equal(x, y)

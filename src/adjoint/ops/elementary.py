@@ -10,12 +10,18 @@ import numpy as np
 from adjoint.core.families import binary, primitive, unary
 from adjoint.core.spec import Spec
 from adjoint.ops.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
+from adjoint.ops.complex import is_complex
 from adjoint.ops.error_function import erf_array
 from adjoint.ops.selection import where
 from adjoint.ops.transcendental import cos, exp, log
 
 
-@unary(promotion="float", dx=lambda g, x: g / (x * x - 1.0) ** 0.5)
+def _acosh_dx(g: Any, x: Any) -> Any:
+    """1 / √(x² - 1); of complex numbers the root of each factor is taken, which tells the sheets apart."""
+    return g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5)
+
+
+@unary(promotion="float", dx=_acosh_dx)
 def acosh(x: Any) -> Any:
     """The number ≥ 0 with hyperbolic cosine x."""
     return np.arccosh(x)
@@ -54,19 +60,24 @@ def sinc(x: Any) -> Any:
     return np.sinc(x).astype(x.dtype, copy=False)
 
 
-@unary(refuses="biu", dx=lambda g: g)
+@unary(refuses="biuc", dx=lambda g: g)
 def frac(x: Any) -> Any:
     """x - trunc x: the fraction with the sign of x."""
     return x - np.trunc(x)
 
 
-@unary(truth=True)
+@unary(refuses="c", truth=True)
 def signbit(x: Any) -> Any:
     """True where x is negative, -0 too."""
     return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
 
 
-@binary(promotion="float", dx=lambda g, x, out: g * _ratio(x, out), dy=lambda g, y, out: g * _ratio(y, out))
+@binary(
+    refuses="c",
+    promotion="float",
+    dx=lambda g, x, out: g * _ratio(x, out),
+    dy=lambda g, y, out: g * _ratio(y, out),
+)
 def hypot(x: Any, y: Any) -> Any:
     """√(x² + y²) without overflow on the way."""
     return np.hypot(x, y)
@@ -80,6 +91,10 @@ def _ratio(x: Any, size: Any) -> Any:
 @binary(promotion="float", dx=lambda g, x, out: g * exp(x - out), dy=lambda g, y, out: g * exp(y - out))
 def logaddexp(x: Any, y: Any) -> Any:
     """ln(eˣ + eʸ)."""
+    if is_complex(x) or is_complex(y):
+        first = np.real(x) >= np.real(y)
+        large, small = np.where(first, x, y), np.where(first, y, x)
+        return large + np.log1p(np.exp(small - large))
     return np.logaddexp(x, y)
 
 
@@ -90,7 +105,7 @@ def _xlogy_dx(g: Any, x: Any, y: Any) -> Any:
     return g * where(logical_and(x == 0, le(y, 0)), 0.0, log(y))
 
 
-@binary(promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
+@binary(refuses="c", promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
 def xlogy(x: Any, y: Any) -> Any:
     """x ln y; 0 where x = 0, whatever y is, except NaN."""
     # the logarithm of a number is float64 to NumPy, and would make float32 so
@@ -99,6 +114,7 @@ def xlogy(x: Any, y: Any) -> Any:
 
 
 @binary(
+    refuses="c",
     promotion="float",
     dx=lambda g, x, out: g * where(x == 0, 0.0, out / where(x == 0, 1.0, x)),
     dy=lambda g: g * 0.0,
@@ -108,13 +124,13 @@ def copysign(x: Any, y: Any) -> Any:
     return np.copysign(x, y)
 
 
-@binary(promotion="float")
+@binary(refuses="c", promotion="float", dx=lambda g: g, dy=lambda g: g * 0.0)
 def nextafter(x: Any, y: Any) -> Any:
     """The next number after x towards y."""
     return np.nextafter(x, y)
 
 
-@binary()
+@binary(refuses="c")
 def heaviside(x: Any, y: Any) -> Any:
     """0 where x < 0, 1 where x > 0, y where x = 0."""
     out = np.where(np.equal(x, 0), y, np.greater(x, 0))
@@ -122,6 +138,7 @@ def heaviside(x: Any, y: Any) -> Any:
 
 
 @binary(
+    refuses="c",
     dx=lambda g, x, y: where(_first_of(ge(x, y), y), g, 0.0), dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g)
 )
 def fmax(x: Any, y: Any) -> Any:
@@ -130,6 +147,7 @@ def fmax(x: Any, y: Any) -> Any:
 
 
 @binary(
+    refuses="c",
     dx=lambda g, x, y: where(_first_of(le(x, y), y), g, 0.0), dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g)
 )
 def fmin(x: Any, y: Any) -> Any:

@@ -45,7 +45,7 @@ def lgamma_array(x: Any) -> Any:
     return np.where(poles, np.inf, np.fromiter(map(math.lgamma, safe.tolist()), np.float64, safe.size))
 
 
-@unary(promotion="float", dx=lambda g, x: g * digamma(x))
+@unary(refuses="c", promotion="float", dx=lambda g, x: g * digamma(x))
 def lgamma(x: Any) -> Any:
     """ln |Γ(x)|."""
     return lgamma_array(x)
@@ -68,7 +68,7 @@ def _digamma_array(x: Any) -> Any:
     return np.where(x == 0, np.copysign(np.inf, -x), np.where(x == -np.inf, np.nan, out))
 
 
-@unary(promotion="float", dx=lambda g, x: g * polygamma(x, n=1))
+@unary(refuses="c", promotion="float", dx=lambda g, x: g * polygamma(x, n=1))
 def digamma(x: Any) -> Any:
     """The derivative of ln Γ(x)."""
     return _digamma_array(x)
@@ -135,7 +135,7 @@ def _erfinv_array(y: Any) -> Any:
     return np.where(np.abs(y) == 1, np.copysign(np.inf, y), np.where(np.abs(y) > 1, np.nan, x))
 
 
-@unary(promotion="float", dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)))
+@unary(refuses="c", promotion="float", dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)))
 def erfinv(x: Any) -> Any:
     """The number whose erf is x."""
     return _erfinv_array(x)

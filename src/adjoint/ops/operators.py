@@ -26,6 +26,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "and": bitwise.bitwise_and,
     "or": bitwise.bitwise_or,
     "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.bitwise_left_shift,
+    "rshift": bitwise.bitwise_right_shift,
 }
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
@@ -46,9 +48,15 @@ def _invert(x: Any) -> Any:
     return bitwise.bitwise_not(x)
 
 
+def _itself(x: Any) -> Any:
+    if x.array.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return x
+
+
 for _name, _f in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _operator(_f))
     if _name not in COMPARISONS:
         setattr(Tensor, f"__r{_name}__", _swapped(_f))
-for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert}.items():
+for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert, "pos": _itself}.items():
     setattr(Tensor, f"__{_name}__", _f)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from adjoint.core import distributions
 from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
 
@@ -27,6 +30,26 @@ def normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any)
 
 
 @primitive(family="random", effect=True, spec=_drawn)
+def serial_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
+    """Normal with this mean and standard deviation, drawn in pairs, however many: so PyTorch fills gappy memory."""
+    return distributions.serial_normal(generator, shape, dtype, mean, std)
+
+
+@primitive(spec=lambda std: Spec(std.shape, std.dtype))
+def standard_deviation(std: Any) -> Any:
+    """std itself. Raises RuntimeError for a negative one."""
+    if not np.greater_equal(std, 0).all():
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    return std.copy()
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def random_integers(*, shape: Shape, dtype: Any, low: int | None, generator: Any) -> Any:
+    """Integers from `low` to the largest of the dtype; None: from 0 with the fewest words, for `random_`."""
+    return generator.random(shape, dtype) if low is None else generator.randint(low, None, shape, dtype)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
 def randint(*, shape: Shape, dtype: Any, low: int, high: int, generator: Any) -> Any:
     """Integers of [low, high), all equally likely."""
     return generator.randint(low, high, shape, dtype)
@@ -38,7 +61,7 @@ def randperm(*, count: int, dtype: Any, generator: Any) -> Any:
     return generator.randperm(count, dtype)
 
 
-@primitive(family="random", effect=True, spec=lambda p, *, dtype, generator: Spec(p.shape, dtype))
+@primitive(family="random", effect=True, spec=lambda p, *, dtype, generator: Spec(p.shape, dtype), dp=lambda g: g * 0.0)
 def bernoulli(p: Any, *, dtype: Any, generator: Any) -> Any:
     """1 with the probability that p has at the element, else 0."""
     return generator.bernoulli(p.shape, p, dtype)
@@ -60,3 +83,12 @@ def exponential(*, shape: Shape, dtype: Any, rate: float, generator: Any) -> Any
 def dropout_factor(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
     """0 with probability p, else 1 / (1 - p)."""
     return generator.dropout(shape, p, dtype)
+
+
+@primitive(family="random", effect=True, spec=lambda x, *, low, high, generator: Spec(x.shape, x.dtype))
+def rrelu_slopes(x: Any, *, low: float, high: float, generator: Any) -> Any:
+    """1 where x > 0, else uniform over [low, high): one draw for each element that is not above 0, in order."""
+    below = np.less_equal(x, 0)
+    out = np.ones(x.shape, x.dtype)
+    out[below] = generator.uniform((int(below.sum()),), np.float64, low, high)
+    return out

@@ -68,7 +68,21 @@ def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
 @primitive(spec=_same, dx=_logcumsumexp_dx)
 def logcumsumexp(x: Any, *, axis: int) -> Any:
     """ln of the running sum of eˣ along `axis`."""
-    return np.logaddexp.accumulate(x, axis=axis)
+    return _complex_logcumsumexp(x, axis) if x.dtype.kind == "c" else np.logaddexp.accumulate(x, axis=axis)
+
+
+def _complex_logcumsumexp(x: Any, axis: int) -> Any:
+    """Each sum by its larger term: a + ln(1 + e^(b - a))."""
+    out = x.copy()
+    lines, total = np.moveaxis(out, axis, 0), None
+    for line in lines:
+        if total is not None:
+            first = total.real >= line.real
+            larger, smaller = np.where(first, total, line), np.where(first, line, total)
+            nothing = larger == -np.inf
+            line[...] = larger + np.log1p(np.where(nothing, 0.0, np.exp(smaller - np.where(nothing, 0.0, larger))))
+        total = line.copy()
+    return out
 
 
 def _where_spec(x: Any, *, axis: int, largest: bool) -> Spec:

@@ -72,25 +72,26 @@ def _untouched(x: Any, indices: Any, axis: int) -> Any:
 def _shares_of_product(
     g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, include_self: bool
 ) -> tuple[Any, Any]:
-    """The product of all others that meet at a position, where at most one factor is zero; else 0."""
+    """The product of all others that meet at a position: out / factor, or without the only factor that is zero."""
     kind = _array(g).dtype
-    if type(_array(source)) is np.ndarray and isinstance(g, Tensor) and not _array(source).all():
-        raise RuntimeError("Double backward is unsupported for scatter_reduce(reduce='prod') where src has zeros")
     shape = tuple(x.shape)
     zeros = cast(eq(source, 0), dtype=kind)
     factors = where(eq(source, 0), 1.0, source)
     start = x if include_self else where(eq(_untouched(x, indices, axis), 0), 1.0, x)
     zeros_before = cast(eq(start, 0), dtype=kind)
     count = zeros_before + scatter_add(zeros, indices, shape=shape, axis=axis)
-    product = scatter_reduce(
-        where(eq(start, 0), 1.0, start), factors, indices, axis=axis, reduce="prod", include_self=True
-    )
-    without_x = where(eq(count, zeros_before), product / where(eq(start, 0), 1.0, start), 0.0)
+    if isinstance(g, Tensor) and type(_array(count)) is np.ndarray and (_array(count) > 1).any():
+        raise RuntimeError(
+            "Double backward is unsupported for scatter_reduce(reduce='prod') where several zeros meet at a position"
+        )
+    start_or_one = where(eq(start, 0), 1.0, start)
+    product = scatter_reduce(start_or_one, factors, indices, axis=axis, reduce="prod", include_self=True)
+    lone = where(eq(count, 1), product, 0.0)
+    without_x = where(eq(start, 0), lone, out / start_or_one)
     if not include_self:
         without_x = without_x * _untouched(x, indices, axis)
-    rest = gather(product, indices, axis=axis) / factors
-    alone = eq(gather(count, indices, axis=axis), zeros)
-    return g * without_x, gather(g, indices, axis=axis) * where(alone, rest, 0.0)
+    rest = where(eq(source, 0), gather(lone, indices, axis=axis), gather(out, indices, axis=axis) / factors)
+    return g * without_x, gather(g, indices, axis=axis) * rest
 
 
 def _rule(which: int) -> Any:
@@ -114,6 +115,8 @@ def scatter_reduce(x: Any, source: Any, indices: Any, *, axis: int, reduce: str,
         if x.dtype.kind in "iu" and reduce != "prod":
             limits = np.iinfo(x.dtype)
             identity = limits.min if reduce == "amax" else limits.max
+        elif x.dtype.kind == "b":
+            identity = reduce != "amax"
         out[at] = identity
     FOLDS[reduce].at(out, at, source[tuple(slice(n) for n in indices.shape)])
     return out

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core import widening
 from adjoint.core.dtype import promote
 from adjoint.core.families import primitive
 from adjoint.core.op import apply
@@ -77,8 +78,10 @@ def number_in(value: Any, dtype: Any) -> Any:
 
     Raises RuntimeError for one that is too large.
     """
+    if isinstance(value, complex) and dtype.kind != "c" and value.imag:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
     try:
-        return np.asarray(value, dtype=dtype)
+        return np.asarray(value.real if isinstance(value, complex) and dtype.kind != "c" else value, dtype=dtype)
     except OverflowError as error:
         if abs(value) <= np.iinfo(dtype).max:
             return np.asarray(value).astype(dtype)
@@ -94,8 +97,12 @@ def number_in(value: Any, dtype: Any) -> Any:
     dx=lambda g: g,
 )
 def cast(x: Any, *, dtype: Any) -> Any:
-    """x with elements of another type; the gradient takes the type of x again."""
-    return np.asarray(x).astype(dtype)
+    """x with elements of another type, real ones of the real parts; the gradient takes the type of x again."""
+    array = np.asarray(x)
+    return (array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array).astype(dtype)
+
+
+widening.cast = cast
 
 
 @primitive(

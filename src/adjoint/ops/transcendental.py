@@ -99,6 +99,7 @@ def _squared_distance(x: Any, y: Any) -> Any:
 @binary(
     promotion="float",
     scalar="atan2",
+    refuses="c",
     dx=lambda g, x, y: g * (y / _squared_distance(x, y)),
     dy=lambda g, x, y: -(g * (x / _squared_distance(x, y))),
 )
@@ -132,7 +133,7 @@ def sigmoid(x: Any) -> Any:
         return np.reciprocal(1 + np.exp(np.negative(x)))
 
 
-@unary(promotion="float", scalar="erf", dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))))
+@unary(promotion="float", scalar="erf", refuses="c", dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))))
 def erf(x: Any) -> Any:
     """2/√π ∫₀ˣ exp(-t²) dt."""
     return erf_array(x)

@@ -11,6 +11,16 @@ from adjoint.core.tensor import Tensor
 Group = dict[str, Any]
 
 
+class _Required:
+    """The default of an option without one: each group must give it."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 def as_groups(params: Any) -> list[Any]:
     """What an optimizer was given, parameters or groups, as groups. TypeError or ValueError where it is neither."""
     if isinstance(params, Tensor):
@@ -34,6 +44,9 @@ def completed(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> 
     if "params" not in given:
         raise KeyError("a parameter group needs its parameters under the key 'params'")
     params, names = _with_names(given["params"])
+    for name, value in defaults.items():
+        if value is required and name not in given:
+            raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
     group = {**defaults, **given, "params": params}
     if names:
         group["param_names"] = names
@@ -83,6 +96,11 @@ def describe(group: Group, i: int) -> str:
     names = group.get("param_names")
     what = f"parameter {names[i]!r}" if names and i < len(names) else f"parameter {i} of its group"
     return f"{what}, shape {list(group['params'][i].shape)}"
+
+
+def index_of(group: Group, param: Tensor) -> int:
+    """Which parameter of a group it is."""
+    return next(i for i, other in enumerate(group["params"]) if other is param)
 
 
 def _repeated(params: list[Tensor]) -> int:

@@ -1,12 +1,46 @@
-"""What users attach to an optimizer's step: functions called before and after it."""
+"""What users attach to optimizers: functions called before and after a step, or the state's saving and loading."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
+from adjoint.core.hooks import HookDict, RemovableHandle, attach
 from adjoint.core.mode import watch
+
+BEFORE_ALL: HookDict = OrderedDict()  # before each step of every optimizer
+AFTER_ALL: HookDict = OrderedDict()
+OF_STEP = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+OF_STATE = (
+    "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)  # fmt: skip
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer; it may return others to go on with."""
+    return attach(BEFORE_ALL, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    return attach(AFTER_ALL, hook)
+
+
+def attach_at(hooks: HookDict, hook: Callable[..., Any], first: bool) -> RemovableHandle:
+    """Add `hook` after those that are there, or before them."""
+    handle = attach(hooks, hook)
+    if first:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def add_empty(optimizer: Any) -> None:
+    """Give an optimizer the dictionaries for the hooks of its own, where it has none yet."""
+    for name in (*OF_STEP, *OF_STATE):
+        vars(optimizer).setdefault(name, OrderedDict())
 
 
 def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,7 +52,7 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
         if type(optimizer).step is not call:
             return step(*args, **kwargs)
         watch(optimizer, attached, "hooks of the optimizer's step")
-        for hook in list(optimizer._step_pre_hooks.values()):
+        for hook in (*BEFORE_ALL.values(), *optimizer._optimizer_step_pre_hooks.values()):
             replaced = hook(optimizer, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
@@ -29,7 +63,7 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = replaced
         optimizer._opt_called = True
         result = step(*args, **kwargs)
-        for hook in list(optimizer._step_post_hooks.values()):
+        for hook in (*optimizer._optimizer_step_post_hooks.values(), *AFTER_ALL.values()):
             hook(optimizer, args, kwargs)
         return result
 
@@ -38,13 +72,16 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def attached(optimizer: Any) -> tuple[int, ...]:
     """The numbers of the hooks in place; none is ever given twice."""
-    return (*optimizer._step_pre_hooks, *optimizer._step_post_hooks)
+    held = vars(optimizer)
+    return (*BEFORE_ALL, *AFTER_ALL, *(number for name in OF_STEP for number in held[name]))
 
 
 def _dictionaries(optimizer: Any) -> Iterator[Any]:
     """What the numbers depend on."""
+    yield BEFORE_ALL
+    yield AFTER_ALL
     held = vars(optimizer)
-    for name in ("_step_pre_hooks", "_step_post_hooks"):
+    for name in OF_STEP:
         yield held, name
         yield held[name]
 

@@ -9,13 +9,20 @@ from collections.abc import Callable, Iterable
 from math import cos, pi
 from typing import Any
 
+from adjoint.optim.combined import ChainedScheduler, SequentialLR
+from adjoint.optim.cyclic import CyclicLR
 from adjoint.optim.one_cycle import OneCycleLR
 from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.plateau import ReduceLROnPlateau
 from adjoint.optim.schedule import LRScheduler, check_optimizer, rates
+from adjoint.optim.warm_restarts import CosineAnnealingWarmRestarts
 
 __all__ = [
-    "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "OneCycleLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+_LRScheduler = LRScheduler  # its name in programs written before PyTorch 2.0
 
 
 class LambdaLR(LRScheduler):
@@ -45,6 +52,26 @@ class LambdaLR(LRScheduler):
         for f, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if attributes is not None:
                 f.__dict__.update(attributes)
+
+
+class MultiplicativeLR(LambdaLR):
+    """The rate before · lr_lambda(epoch), with one function for all groups or one for each.
+
+    Raises ValueError for another count of them, and TypeError for what cannot be called.
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        for f in lr_lambda if isinstance(lr_lambda, (list, tuple)) else [lr_lambda]:
+            if not callable(f):
+                raise TypeError(f"lr_lambda should be a function, but got {type(f).__name__}")
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        if self._is_initial:
+            return now
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, now, strict=True)]
 
 
 class StepLR(LRScheduler):
@@ -84,6 +111,30 @@ class MultiStepLR(LRScheduler):
     def _get_closed_form_lr(self) -> list[Any]:
         reached = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [lr * self.gamma**reached for lr in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """lr₀ · factor for `total_iters` epochs, and lr₀ after them. Raises ValueError unless 0 ≤ factor ≤ 1."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        if not 0 <= factor <= 1:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        if self.last_epoch == 0:
+            return [lr * self.factor for lr in now]
+        return [lr * (1.0 / self.factor) for lr in now] if self.last_epoch == self.total_iters else now
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        factor = 1.0 if self.last_epoch >= self.total_iters else self.factor
+        return [lr * factor for lr in self.base_lrs]
 
 
 class LinearLR(LRScheduler):
@@ -138,6 +189,27 @@ class ExponentialLR(LRScheduler):
         return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
 
 
+class PolynomialLR(LRScheduler):
+    """lr₀ · (1 - epoch / total_iters)^power, and 0 from `total_iters` on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        now = rates(self.optimizer)
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return now
+        left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return [lr * (left / before) ** self.power for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [lr * left**self.power for lr in self.base_lrs]
+
+
 class CosineAnnealingLR(LRScheduler):
     """eta_min + (lr₀ - eta_min) (1 + cos(π epoch / T_max)) / 2.
 
@@ -156,6 +228,8 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return now
         low, epoch, period = self.eta_min, self.last_epoch, self.T_max
+        if self._step_count == 1 and epoch > 0:  # the rate before is not of this schedule
+            return self._get_closed_form_lr()
         if (epoch - 1 - period) % (2 * period) == 0:  # up again from the lowest point
             rise = (1 - cos(pi / period)) / 2
             return [lr + (base - low) * rise for base, lr in zip(self.base_lrs, now, strict=True)]

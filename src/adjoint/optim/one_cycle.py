@@ -6,7 +6,7 @@ from math import cos, pi
 from typing import Any
 
 from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.schedule import LRScheduler, check_optimizer, for_each_group
+from adjoint.optim.schedule import LRScheduler, check_momentum, check_optimizer, for_each_group, set_momentum
 
 
 class OneCycleLR(LRScheduler):
@@ -29,8 +29,8 @@ class OneCycleLR(LRScheduler):
         _check_fraction(pct_start)
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        if cycle_momentum and not {"momentum", "betas"} & optimizer.defaults.keys():
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        if cycle_momentum:
+            check_momentum(optimizer)
         max_lrs = for_each_group("max_lr", optimizer, max_lr)
         highest = for_each_group("max_momentum", optimizer, max_momentum)
         lowest = for_each_group("base_momentum", optimizer, base_momentum)
@@ -44,6 +44,7 @@ class OneCycleLR(LRScheduler):
                 start = peak / div_factor
                 group.update(initial_lr=start, max_lr=peak, min_lr=start / final_div_factor)
                 if cycle_momentum:
+                    set_momentum(group, high)
                     group.update(max_momentum=high, base_momentum=low)
         super().__init__(optimizer, last_epoch)
 
@@ -59,10 +60,7 @@ class OneCycleLR(LRScheduler):
         anneal = _cosine if self._anneal_func_type == "cos" else _linear
         for group in self.optimizer.param_groups if self.cycle_momentum else ():
             momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done)
-            if self.use_beta1:
-                group["betas"] = (momentum, *group["betas"][1:])
-            else:
-                group["momentum"] = momentum
+            set_momentum(group, momentum)
         return [anneal(group[phase["start_lr"]], group[phase["end_lr"]], done) for group in self.optimizer.param_groups]
 
     def _phase(self) -> tuple[dict[str, Any], float]:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.hooks import HookDict, RemovableHandle, attach
 from adjoint.core.mode import Scope, on_failure, refuse_while_tracing, watch
-from adjoint.optim.groups import Group, as_groups, completed
-from adjoint.optim.hooks import hooked
+from adjoint.core.tensor import Tensor
+from adjoint.optim.entries import single
+from adjoint.optim.groups import Group, as_groups, completed, required
+from adjoint.optim.hooks import (
+    add_empty,
+    attach_at,
+    hooked,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from adjoint.optim.state import State, pack, unpack
+
+__all__ = [
+    "Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required",
+]  # fmt: skip
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 
 class Optimizer:
@@ -22,6 +35,13 @@ class Optimizer:
     """
 
     like_parameter: tuple[str, ...] = ()  # entries of a parameter's state which have its shape
+    single_numbers: tuple[str, ...] = ()  # and those which are tensors without dimensions
+    _optimizer_step_pre_hooks: HookDict
+    _optimizer_step_post_hooks: HookDict
+    _optimizer_state_dict_pre_hooks: HookDict
+    _optimizer_state_dict_post_hooks: HookDict
+    _optimizer_load_state_dict_pre_hooks: HookDict
+    _optimizer_load_state_dict_post_hooks: HookDict
     _opt_called = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -33,8 +53,7 @@ class Optimizer:
         self.defaults = defaults
         self.state: State = defaultdict(dict)
         self.param_groups: list[Group] = []
-        self._step_pre_hooks: HookDict = OrderedDict()
-        self._step_post_hooks: HookDict = OrderedDict()
+        add_empty(self)
         self.check_options(defaults)
         given = as_groups(params)
         ready: list[Group] = []
@@ -96,15 +115,37 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""
-        return attach(self._step_pre_hooks, hook)
+        return attach(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return attach(self._step_post_hooks, hook)
+        return attach(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before each `state_dict()`; before the hooks there are already with `prepend`."""
+        return attach_at(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after each `state_dict()`; it may return another dict to give."""
+        return attach_at(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before a dict is loaded, on a copy; it may return another to load."""
+        return attach_at(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after a dict was loaded."""
+        return attach_at(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """State and options as plain data in PyTorch's layout. Its tensors are the optimizer's own, not copies."""
-        return pack(self.state, self.param_groups)
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
+        packed = pack(self.state, self.param_groups)
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
+            replaced = hook(self, packed)
+            packed = packed if replaced is None else replaced
+        return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict()` gave, here or in PyTorch. Values are copied.
@@ -112,19 +153,28 @@ class Optimizer:
         Raises KeyError and ValueError for a dict that does not fit the parameters, and changes nothing then.
         """
         refuse_while_tracing("load_state_dict()")
+        state_dict = state_dict.copy()
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
         state, groups = unpack(state_dict, self.param_groups, self.defaults, self.like_parameter)
         self.state = state
         for group, new in zip(self.param_groups, groups, strict=True):  # a compiled step knows the groups themselves
             group.clear()
             group.update(new)
+        for entry in self.state.values():
+            for name in self.single_numbers:  # old checkpoints have plain numbers there
+                if name in entry and not isinstance(entry[name], Tensor):
+                    entry[name] = single(float(entry[name]))
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._step_pre_hooks = OrderedDict()
-        self._step_post_hooks = OrderedDict()
+        add_empty(self)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjoint.core.mode import watch
 from adjoint.core.tensor import Tensor
+from adjoint.optim.groups import Group
 
 
 def check_learning_rate(lr: Any) -> None:
@@ -17,6 +19,16 @@ def check_number(what: str, value: Any, below: float | None = None) -> None:
     """Raise ValueError unless 0 ≤ value, and value < `below` if that is given."""
     if not value >= 0 or (below is not None and not value < below):
         raise ValueError(f"Invalid {what}: {value}")
+
+
+def check_adaptive(options: Group) -> None:
+    """Raise ValueError for what Adam and its kin cannot use: negative numbers, and betas outside [0, 1)."""
+    check_learning_rate(options["lr"])
+    check_number("epsilon value", options["eps"])
+    for i, beta in enumerate(options["betas"]):
+        check_one_element(f"betas[{i}]", beta)
+        check_number(f"beta parameter at index {i}", beta, below=1)
+    check_number("weight_decay value", options["weight_decay"])
 
 
 def check_one_element(name: str, value: Any) -> None:
@@ -32,6 +44,11 @@ def check_implementation(options: dict[str, Any]) -> None:
             raise RuntimeError("`fused` does not support `differentiable`")
         if options["foreach"]:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def flag(group: Group, name: str) -> bool:
+    """Whether an option is set, or not 0. A compiled step that asks is retraced when this changes."""
+    return bool(watch(group, lambda g: bool(g[name]), f"the option {name} of an optimizer"))
 
 
 def scalar(number: Any) -> Any:

@@ -31,10 +31,16 @@ class LRScheduler:
                 )
         self.base_lrs: list[Any] = rates(optimizer, "initial_lr")
         self.last_epoch = last_epoch
-        self._step_count = 0
         self._get_lr_called_within_step = False
-        self._is_initial = True
+        self._is_initial = False
         self._last_lr: list[Any] = []
+        vars(optimizer).setdefault("_step_when_scheduled", vars(optimizer).get("step"))
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Set the rates of the first epoch."""
+        self._step_count = 0
+        self._is_initial = True
         try:
             self.step()
         finally:
@@ -53,19 +59,19 @@ class LRScheduler:
         """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
         if deferred(self.step, epoch):
             return
-        if self._step_count == 1 and not self.optimizer._opt_called:
-            warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
-                "the first value of the learning rate schedule is skipped otherwise.",
-                UserWarning,
-                stacklevel=2,
-            )
+        if self._step_count == 1:
+            _check_order(self.optimizer)
         if epoch is not None:
-            warnings.warn(
-                "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn_of_epoch()
+        self._step_count += 1
+        try:
+            self._update_lr(epoch)
+        except BaseException:
+            self._step_count -= 1
+            raise
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Set the rates of the next epoch, or of `epoch`."""
         before = self.last_epoch
         self._get_lr_called_within_step = True
         try:
@@ -77,13 +83,9 @@ class LRScheduler:
             raise
         finally:
             self._get_lr_called_within_step = False
-        self._step_count += 1
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(lr)
-            else:
-                group["lr"] = lr
-        self._last_lr = rates(self.optimizer, "lr")
+            set_rate(group, lr)
+        self._last_lr = rates(self.optimizer)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the schedule knows, except its optimizer."""
@@ -106,6 +108,55 @@ def check_optimizer(optimizer: Any) -> None:
     """Raise TypeError for anything but an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+def _check_order(optimizer: Any) -> None:
+    """Warn, at the second call of a schedule's step, if the optimizer's has not been called before it."""
+    if vars(optimizer).get("step") is not vars(optimizer).get("_step_when_scheduled"):
+        warnings.warn(
+            "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
+            "make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
+            UserWarning,
+            stacklevel=3,
+        )
+    elif not optimizer._opt_called:
+        warnings.warn(
+            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
+            "the first value of the learning rate schedule is skipped otherwise.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_epoch() -> None:
+    """Say that a schedule counts for itself."""
+    warnings.warn(
+        "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def set_rate(group: Any, lr: Any) -> None:
+    """Set a group's rate; one kept in a tensor, in that tensor."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(lr)
+    else:
+        group["lr"] = lr
+
+
+def check_momentum(optimizer: Optimizer) -> None:
+    """Raise ValueError for an optimizer without momentum."""
+    if not {"momentum", "betas"} & optimizer.defaults.keys():
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+
+
+def set_momentum(group: Any, momentum: Any) -> None:
+    """Set a group's momentum, or the first of its betas."""
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
 
 
 def rates(optimizer: Optimizer, key: str = "lr") -> list[Any]:

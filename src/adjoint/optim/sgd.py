@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import concrete, setting, watch
+from adjoint.core.mode import concrete, mode, setting, watch
 from adjoint.core.native import Native
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import zeros_like
 from adjoint.optim.groups import Group, with_gradients
 from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_implementation, check_learning_rate, check_number, fitted, scalar
-from adjoint.optim.whole import updated
+from adjoint.optim.options import check_implementation, check_learning_rate, check_number, flag, scalar
+from adjoint.optim.whole import change
 
 
 class SGD(Optimizer):
@@ -47,12 +47,9 @@ class SGD(Optimizer):
         check_number("weight_decay value", options["weight_decay"])
 
     def update(self, group: Group) -> None:
-        maximize = watch(group, lambda g: bool(g["maximize"]), "SGD maximize")
-        decays = watch(group, lambda g: g["weight_decay"] != 0, "SGD weight_decay != 0")
-        has_momentum = watch(group, lambda g: g["momentum"] != 0, "SGD momentum != 0")
-        dampens = watch(group, lambda g: g["dampening"] != 0, "SGD dampening != 0")
-        nesterov = watch(group, lambda g: bool(g["nesterov"]), "SGD nesterov")
-        special = dampens or watch(group, lambda g: bool(g["differentiable"]), "SGD differentiable")
+        maximize, decays, nesterov = flag(group, "maximize"), flag(group, "weight_decay"), flag(group, "nesterov")
+        has_momentum, dampens = flag(group, "momentum"), flag(group, "dampening")
+        special = dampens or flag(group, "differentiable")
         numbers = (
             -scalar(setting(group, "lr")),
             setting(group, "weight_decay") if decays else 0,
@@ -60,12 +57,8 @@ class SGD(Optimizer):
             1 - setting(group, "dampening") if dampens else 1,
         )
         for p in with_gradients(group):
-            descent, weight_decay, momentum, share = fitted(numbers, p)
             buffer, first = self._buffer(p, special) if has_momentum else (None, False)
-            tensors, numbers_now = (p, p.grad, buffer), (descent, weight_decay, momentum, share)
-            facts = (maximize, decays, nesterov, first)
-            if not updated(MOVE, tensors, numbers_now, facts):
-                _move(*tensors, *numbers_now, *facts)
+            change(MOVE, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first))
 
     def _buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
         """The momentum buffer of `p`, and whether the gradient is to be copied into it.
@@ -77,6 +70,8 @@ class SGD(Optimizer):
         if not exists:
             with concrete():
                 state["momentum_buffer"] = zeros_like(p)
+        if mode.recording:  # earlier steps stay as they were recorded
+            state["momentum_buffer"] = state["momentum_buffer"].clone()
         return state["momentum_buffer"], special and not exists
 
 

@@ -11,6 +11,20 @@ from adjoint.core.native import Native, source
 from adjoint.core.site import user_place
 from adjoint.core.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor import Tensor
+from adjoint.functions.complex import view_as_real
+from adjoint.optim.options import fitted
+
+
+def change(native: Native, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> None:
+    """Do what the function does to `tensors`, of which the first is the parameter and some may be None.
+
+    Complex numbers are pairs of real ones to it.
+    """
+    if tensors[0].is_complex():
+        tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
+    numbers = fitted(numbers, tensors[0])
+    if not updated(native, tensors, numbers, facts):
+        native.function(*tensors, *numbers, *facts)
 
 
 def updated(native: Native, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Save and load tensors and nested Python containers of them: `save(obj, f)`, `load(f)`.
+"""Tensors and nested Python containers of them in a safetensors file: `save_safetensors(obj, f)` and its inverse.
 
 A checkpoint is a safetensors file. Tensors lie flat under dotted names, `model.0.weight`; the structure they came from
 is JSON in the metadata, where plain values stand for themselves and everything else is an object with one key:
@@ -16,15 +16,15 @@ import json
 import math
 import os
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from adjoint.core.device import device
 from adjoint.core.dtype import DTYPES
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.serialization import safetensors
-from adjoint.serialization.atomic import replace, write_all
+from adjoint.serialization.atomic import Chunk, replace, write_all
 from adjoint.serialization.safetensors import Array, Path, SafetensorsError
 
 STRUCTURE = "adjoint.structure"
@@ -32,50 +32,31 @@ DEPTH_LIMIT = 100  # of nesting, well within what JSON readers take
 EXACT_INTEGER = 2**53  # up to here every JSON reader agrees
 
 
-def save(obj: Any, f: Path | BinaryIO, **unknown: Any) -> None:
+def save_safetensors(obj: Any, f: Path | BinaryIO) -> None:
     """Save a tensor, or a nested dict, OrderedDict, list or tuple of tensors, str, int, float, bool and None.
 
     `f` is a path, whose file is replaced whole or, on any failure, not at all; or an open binary file, which is just
     written to. A state dict saved alone has its keys as tensor names, for other tools to read. Values are stored and
-    nothing else: neither requires_grad nor graphs nor which tensors share memory. Another thread must not write the
-    tensors meanwhile; if it does, loading reports it.
+    nothing else: neither requires_grad nor graphs nor which tensors share memory. Each tensor has a checksum. Another
+    thread must not write the tensors meanwhile; if it does, loading reports it.
     Errors: TypeError naming place and type for anything else, before anything is written; OSError from the file.
     """
-    _refuse_unknown("save", unknown, "obj and f")
     tensors: dict[str, Array] = {}
     structure = _describe(obj, (), tensors, ())
     # Readers that know PyTorch's layout of weights only by this key ask for it.
     chunks = safetensors.write(tensors, {"format": "pt", STRUCTURE: json.dumps(structure, separators=(",", ":"))})
-    if isinstance(f, (str, os.PathLike)):
-        replace(f, chunks)
-        return
-    _check_binary("save", f, "write")
-    for chunk in chunks:
-        write_all(f.write, chunk)
+    put("save_safetensors", f, chunks)
 
 
-def load(
-    f: Path | BinaryIO,
-    map_location: Any = None,
-    *,
-    weights_only: bool | None = True,
-    mmap: bool | None = None,
-    **unknown: Any,
-) -> Any:
-    """What `save` was given, with new tensors; for a safetensors file by another tool, a dict of its tensors.
+def load_safetensors(f: Path | BinaryIO, *, mmap: bool = False) -> Any:
+    """What `save_safetensors` was given, with new tensors; for a file by another tool, a dict of its tensors.
 
-    `f` is a path or an open binary file. With `mmap` (paths only) tensors are private views of the file, which are read
-    once for their checksums and copied where they are written; the file must not be cut short while they live, `save`
-    never does. `map_location` may only name the CPU, and `weights_only` changes nothing: no file can hold code.
-    Tensors do not require gradients.
+    With `mmap` (paths only) tensors are private views of the file, which are read once for their checksums and copied
+    where they are written; the file must not be cut short while they live, `save` never does.
     Errors: SafetensorsError (a ValueError) for a file that is not sound, ChecksumError for a damaged one.
     """
-    _refuse_unknown("load", unknown, "f, map_location, weights_only and mmap")
-    if map_location is not None:
-        device(map_location)
-    if not isinstance(f, (str, os.PathLike)):
-        _check_binary("load", f, "read")
-    arrays, metadata = safetensors.read(f, mapped=bool(mmap))
+    check_binary("load_safetensors", f, "read")
+    arrays, metadata = safetensors.read(f, mapped=mmap)
     file = os.fspath(f) if isinstance(f, (str, os.PathLike)) else "<file object>"
     tensors = {name: _tensor(file, name, array) for name, array in arrays.items()}
     if STRUCTURE not in metadata:
@@ -87,6 +68,26 @@ def load(
     if tensors:
         raise SafetensorsError(f"{file}: tensor {next(iter(tensors))!r} has no place in the structure in its metadata")
     return value
+
+
+def put(function: str, f: Path | BinaryIO, chunks: Iterable[Chunk]) -> None:
+    """Replace the file at a path, or write to an open one."""
+    if isinstance(f, (str, os.PathLike)):
+        replace(f, chunks)
+        return
+    check_binary(function, f, "write")
+    for chunk in chunks:
+        write_all(f.write, chunk)
+
+
+def check_binary(function: str, f: Any, method: str) -> None:
+    """Raise TypeError unless `f` is a path or an open binary file."""
+    if isinstance(f, (str, os.PathLike)):
+        return
+    if not hasattr(f, method):
+        raise TypeError(f"{function}: f must be a path or an open binary file, not a {type(f).__name__}")
+    if isinstance(f, io.TextIOBase):
+        raise TypeError(f"{function}: the file is open in text mode; open it in binary mode")
 
 
 def _describe(value: Any, path: tuple[Any, ...], tensors: dict[str, Array], parents: tuple[int, ...]) -> Any:
@@ -125,7 +126,7 @@ def _describe(value: Any, path: tuple[Any, ...], tensors: dict[str, Array], pare
 def _refuse(path: tuple[Any, ...], what: str) -> NoReturn:
     where = "obj" + "".join(f"[{key!r}]" for key in path)
     raise TypeError(
-        f"save: {where} is {what}; a checkpoint holds tensors, str, int, float, bool, None, "
+        f"save_safetensors: {where} is {what}; a checkpoint holds tensors, str, int, float, bool, None, "
         "and dict, OrderedDict, list or tuple of these"
     )
 
@@ -152,7 +153,7 @@ def _free_name(path: tuple[Any, ...], tensors: dict[str, Array]) -> str:
 
 
 def _tensor(file: str, name: str, array: Array) -> Tensor:
-    if array.dtype not in DTYPES:
+    if DTYPES.find(array.dtype) is None:
         raise SafetensorsError(
             f"{file}: tensor {name!r} has elements of type {array.dtype.name}, which tensors cannot hold; "
             "read it with the safetensors package and convert it"
@@ -198,18 +199,3 @@ def _restore_dict(kind: type[dict[Any, Any]], pairs: list[Any], tensors: dict[st
             raise ValueError(f"a {kind.__name__} has the key {str(key)[:100]!r} twice")
         values[key] = _restore(pair[1], tensors, depth - 1)
     return values
-
-
-def _check_binary(function: str, f: Any, method: str) -> None:
-    if not hasattr(f, method):
-        raise TypeError(f"{function}: f must be a path or an open binary file, not a {type(f).__name__}")
-    if isinstance(f, io.TextIOBase):
-        raise TypeError(f"{function}: the file is open in text mode; open it in binary mode")
-
-
-def _refuse_unknown(function: str, unknown: dict[str, Any], known: str) -> None:
-    for name in unknown:
-        raise TypeError(
-            f"{function}() takes {known}, not {name!r}; files are plain safetensors, "
-            "so there are no settings of pickle or ZIP archives"
-        )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-FROM_TORCH = (
-    "Convert it where PyTorch is installed: safetensors.torch.save_file(torch.load(old, weights_only=True), new) for a "
-    "state dict, and one such call for each state dict of a larger checkpoint"
-)
+FROM_TORCH = "adjoint.load reads files of torch.save"
 FROM_NUMPY = "Read it with numpy.load(old, allow_pickle=False) and save its arrays, each as a tensor"
 
 

@@ -229,8 +229,7 @@ def _dtype(name: str, where: str) -> np.dtype[Any]:
             bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
         except ImportError:
             raise SafetensorsError(
-                f"{where}: NumPy has no BF16 (the package ml_dtypes adds it for arrays, not for tensors); "
-                "convert the file to F32"
+                f"{where}: NumPy has no BF16: the package ml_dtypes adds it, install that or convert the file to F32"
             ) from None
         return bfloat16
     if name not in DTYPES:

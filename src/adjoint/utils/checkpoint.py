@@ -123,7 +123,7 @@ class CheckpointFunction(Function):
         """run_function(*args), unrecorded."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.random = default_generator.get_state() if preserve_rng_state else None
+        ctx.random = default_generator.place() if preserve_rng_state else None
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -142,15 +142,15 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
         inputs = list(detach_variable(tuple(inputs)))
-        before = default_generator.get_state()
+        before = default_generator.place()
         try:
             if ctx.random is not None:
-                default_generator.set_state(ctx.random)
+                default_generator.move_to(ctx.random)
             with Scope(recording=True):
                 outputs = ctx.run_function(*inputs)
         finally:
             if ctx.random is not None:
-                default_generator.set_state(before)
+                default_generator.move_to(before)
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         pairs = [(out, g) for out, g in zip(outputs, gradients, strict=False) if isinstance(out, Tensor) and out.node]
         if not pairs:

@@ -59,7 +59,7 @@ class Frame:
     ) -> None:
         self.function, self.kwargs = function, kwargs
         self.args = [keep(x) if isinstance(x, Tensor) else _constant(x) for x in args]
-        self.random = default_generator.get_state() if preserve_rng_state else None
+        self.random = default_generator.place() if preserve_rng_state else None
         self.again, self.check, self.early_stop, self.explain = again, check, early_stop, explain
         self.slots: list[weakref.ref[Slot]] = []
         self.facts: list[Fact | None] = []
@@ -99,10 +99,10 @@ class Frame:
 
     def _call_again(self, round: Round) -> None:
         args = [arg() for arg in self.args]
-        random = default_generator.get_state()
+        random = default_generator.place()
         try:
             if self.random is not None:
-                default_generator.set_state(self.random)
+                default_generator.move_to(self.random)
             with Scope(recording=True, packers=current.packers), self.again:
                 push(_Refilling(weakref.ref(self), round))
                 self.function(*args, **self.kwargs)
@@ -110,7 +110,7 @@ class Frame:
             pass
         finally:
             if self.random is not None:
-                default_generator.set_state(random)
+                default_generator.move_to(random)
 
     def _compare(self, round: Round) -> None:
         if round.went_on:

@@ -11,16 +11,19 @@ import logging
 import os
 import random
 import secrets
+import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.compiler.capture.watching import Refused, refuse, watched
 
+import adjoint as ad
 from adjoint.compiler.capture import Witness
 
 logger = logging.getLogger(__name__)
@@ -141,3 +144,28 @@ HARMLESS: list[Callable[[], Any]] = [
 @pytest.mark.parametrize("step", HARMLESS)
 def test_not_refused(step: Callable[[], Any]) -> None:
     assert watched(step).writes == []
+
+
+LATER = """
+import sys
+import adjoint as ad
+import adjoint.compiler.session
+found = [name for name in ("logging", "uuid") if name in sys.modules]
+import logging, uuid
+for call in (lambda: logging.warning("x"), lambda: uuid.uuid4()):
+    try:
+        ad.compile(lambda x: (call(), x + 1)[1])(ad.ones(2))
+    except RuntimeError as error:
+        found.append(str(error).split(" at ")[0])
+print(*found, sep="\\n")
+"""
+
+
+def test_modules_imported_after_the_compiler_are_known_too() -> None:
+    variables = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
+    command = [sys.executable, "-c", LATER]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "the step '<lambda>' calls logging.warning(), which writes to a log",
+        "the step '<lambda>' calls uuid.uuid4(), which makes an identifier that is new each time",
+    ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import builtins
 import datetime as dt
 import io
-import logging
 import os
 import random
 import secrets
 import sys
 import threading
 import time
-import uuid
+from collections.abc import Sequence
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
@@ -51,12 +50,8 @@ FUNCTIONS |= {
     or name.endswith("_ns")
 }
 FUNCTIONS |= {time.strftime: CLOCK, time.sleep: WAITS}
-FUNCTIONS |= {getattr(uuid, name): MAKES for name in ("uuid1", "uuid4")}
 FUNCTIONS |= {
     getattr(secrets, name): DRAWS for name in secrets.__all__ if isinstance(getattr(secrets, name), FunctionType)
-}
-FUNCTIONS |= {
-    getattr(logging, name): LOGS for name in ("critical", "debug", "error", "exception", "info", "log", "warning")
 }
 FUNCTIONS |= {
     getattr(os, name): SYSTEM
@@ -82,8 +77,6 @@ for _name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt",
 CLASSES: list[tuple[type, str]] = [  # of whose methods each does it
     (random.Random, DRAWS),
     (io.IOBase, FILES),
-    (logging.Logger, LOGS),
-    (logging.LoggerAdapter, LOGS),
 ]
 HARMLESS = frozenset(("getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed"))
 NAMED: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)}  # have a hash
@@ -91,15 +84,13 @@ NAMED: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)
 CODES: dict[CodeType, str] = {  # the same, for calls by the standard library on behalf of the user
     **{function.__code__: what for function, what in FUNCTIONS.items() if isinstance(function, FunctionType)},
     **{f.__code__: DRAWS for f in vars(random.Random).values() if isinstance(f, FunctionType) and f.__name__[0] != "_"},
-    logging.Logger.handle.__code__: LOGS,
 }
-FILES_WITH_CODES = frozenset(code.co_filename for code in CODES)
+FILES_WITH_CODES = {code.co_filename for code in CODES}
 
 
 def impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
     """What calling `callee` does beside giving a result, as in "calls print(), which prints"; None if nothing."""
-    if "numpy.random" in sys.modules:
-        _take_in_numpy()
+    take_in()
     owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
     if owner is not None and not isinstance(owner, type):
         name = callee.__name__
@@ -111,13 +102,46 @@ def impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
     return None if what is None else f"calls {_shown(callee)}(), which {what}"
 
 
+def take_in() -> None:
+    """Learn of the modules that are known, but not imported here: each takes milliseconds."""
+    for name, learn in LATER.items():
+        if name in sys.modules:
+            learn()
+
+
+@cache
+def _take_in_logging() -> None:
+    import logging
+
+    names = ("critical", "debug", "error", "exception", "info", "log", "warning")
+    functions = [getattr(logging, name) for name in names]
+    FUNCTIONS.update(dict.fromkeys(functions, LOGS))
+    CLASSES.extend(((logging.Logger, LOGS), (logging.LoggerAdapter, LOGS)))
+    _take_in_codes([*functions, logging.Logger.handle], LOGS)
+
+
+@cache
+def _take_in_uuid() -> None:
+    import uuid
+
+    FUNCTIONS.update({uuid.uuid1: MAKES, uuid.uuid4: MAKES})
+    _take_in_codes([uuid.uuid1, uuid.uuid4], MAKES)
+
+
+def _take_in_codes(functions: Sequence[Any], what: str) -> None:
+    CODES.update((function.__code__, what) for function in functions)
+    FILES_WITH_CODES.update(function.__code__.co_filename for function in functions)
+
+
 @cache
 def _take_in_numpy() -> None:
-    """Learn of the random numbers of NumPy, which are a tenth of its import, and loaded when they are asked for."""
     random = np.random
     FUNCTIONS.update({random.default_rng: DRAWS, random.seed: DRAWS})
     CLASSES.extend((kind, DRAWS) for kind in (random.Generator, random.RandomState, random.BitGenerator))
     NAMED.add(type(random.seed))
+
+
+LATER = {"logging": _take_in_logging, "numpy.random": _take_in_numpy, "uuid": _take_in_uuid}
 
 
 def is_suspended(value: Any) -> bool:

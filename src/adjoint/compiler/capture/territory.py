@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import sysconfig
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 
 from adjoint.core.site import PACKAGE
 
-PATHS = sysconfig.get_paths()
-STANDARD = tuple({os.path.join(os.path.realpath(PATHS[key]), "") for key in ("stdlib", "platstdlib")})
+STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # what sysconfig takes milliseconds to tell
 INSTALLED = ("site-packages", "dist-packages")
 KNOWN = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
 RELIED_UPON = frozenset(("adjoint", "numpy", "llvmlite"))
@@ -44,10 +42,7 @@ def _is_users(file: str) -> bool:
 def is_standard_file(file: str) -> bool:
     """True if the file belongs to Python's library."""
     path = os.path.realpath(file) if os.path.isabs(file) else file
-    for folder in STANDARD:
-        if path.startswith(folder):
-            return path[len(folder) :].split(os.sep, 1)[0] not in INSTALLED
-    return False
+    return path.startswith(STANDARD) and path[len(STANDARD) :].split(os.sep, 1)[0] not in INSTALLED
 
 
 def is_user_code(code: CodeType) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from typing import Any, NamedTuple, cast
 
 from adjoint.compiler.capture.activation import Activation, is_resumed
 from adjoint.compiler.capture.contents import CONTAINERS, MUTABLE, copied, elements, snapshot, wrapped
-from adjoint.compiler.capture.impure import CODES, FILES_WITH_CODES, is_suspended
+from adjoint.compiler.capture.impure import CODES, FILES_WITH_CODES, is_suspended, take_in
 from adjoint.compiler.capture.lookup import MOST_CANDIDATES, Found
 from adjoint.compiler.capture.past import Past, held_by
 from adjoint.compiler.capture.place import MISSING, Attribute, Contents, Item, Place, classes_of, dict_of, find
@@ -84,6 +83,7 @@ class Witness:
         self._apart: FrameType | None = None
         self._started = False
         self._generated: dict[int, Any] = {}  # namespaces of code that was generated for this library
+        take_in()
         self._interrupts = _interrupts()
 
     @property
@@ -377,7 +377,8 @@ def _fits(function: FunctionType, variables: Any) -> bool:
 
 def _interrupts() -> frozenset[Any]:
     """The code of functions that Python calls between any two instructions: for the collector, and for signals."""
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    signal = sys.modules.get("signal")  # whoever has set a handler has imported it
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()] if signal is not None else []
     return frozenset(code for f in (*gc.callbacks, *handlers) if (code := getattr(f, "__code__", None)) is not None)
 
 

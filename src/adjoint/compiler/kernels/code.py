@@ -17,6 +17,8 @@ from adjoint.compiler.kernels.kernel import NAME, named
 from adjoint.compiler.llvm.target import Target
 from adjoint.core.site import PACKAGE
 
+LAYERS = ("core", "ops", "compiler")  # of the package, by which a kernel's text is decided
+
 
 class Code:
     """A module as LLVM assembly, by `str`; `key` is the same for equal ones in every process."""
@@ -65,8 +67,8 @@ def _told(op: Any) -> str | None:
 
 @cache
 def sources() -> str:
-    """What tells this state of the package's files from others: their names, sizes and times."""
-    found = sorted(_files(PACKAGE))
+    """What tells this state of the files that decide the text from others: their names, sizes and times."""
+    found = sorted(file for layer in LAYERS for file in _files(os.path.join(PACKAGE, layer)))
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
@@ -81,7 +83,7 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield from _files(entry.path)
         elif entry.name.endswith(".py"):
             status = entry.stat()
-            yield os.path.relpath(entry.path, PACKAGE), status.st_size, status.st_mtime_ns
+            yield entry.path[len(PACKAGE) :], status.st_size, status.st_mtime_ns
 
 
 sources()  # now, as the modules are loaded: later the files may be others than those that run

@@ -41,8 +41,8 @@ class Accesses:
         def place(access: Access) -> Any:
             base = access.base
             if base not in places:
-                return base.dtype, access.offset, access.strides, told(base)
-            return base.dtype, shifted.get(access), access.strides, places[base]
+                return base.dtype.str, access.offset, access.strides, told(base)
+            return base.dtype.str, shifted.get(access), access.strides, places[base]
 
         return place
 

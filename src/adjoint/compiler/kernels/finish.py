@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.align import over
@@ -32,8 +32,10 @@ class Epilogue:
     def __init__(self, group: Group, fusion: Fusion, shape: Shape) -> None:
         assert group.root is not None
         assert group.shape is not None
-        self.root, self.shape = group.root, shape
-        self.equations = [v for v in group.equations if v is not group.root]
+        self.roots: tuple[Value, ...] = (group.root,)
+        self.shape = shape
+        apart = {group.root, *group.joined, *group.prologue}
+        self.equations = [v for v in group.equations if v not in apart]
         self._views = fusion.views
         self.reads: dict[Value, Access] = {}
         for value in self.equations:
@@ -41,8 +43,14 @@ class Epilogue:
                 view = fusion.views[operand]
                 if fusion.maker.get(view.base) is not group:
                     self.reads[operand] = self._access(view, value.shape)
-        self.writes = {v: self._access(View.whole(v), v.shape) for v in group.stored}
-        self.accesses = Accesses((*self.reads.values(), *self.writes.values()))
+        self.writes = [(v, self._access(View.whole(v), v.shape)) for v in group.stored if v not in group.joined]
+        self.writes += [
+            (part, self._access(place, part.shape)) for whole in group.joined for part, place in _places(whole)
+        ]
+        self._conclude()
+
+    def _conclude(self) -> None:
+        self.accesses = Accesses((*self.reads.values(), *(access for _, access in self.writes)))
         self._reach = self._dimensions()
         self.structure = self._structure()
 
@@ -77,14 +85,14 @@ class Epilogue:
     def _dimensions(self) -> dict[Value, list[int]]:
         every = list(range(len(self.shape)))
         reach = {o: [d for d in every if a.strides[d]] for o, a in self.reads.items()}
-        reach[self.root] = every
+        reach.update(dict.fromkeys(self.roots, every))
         for value in self.equations:
             found = {d for operand in value.operands for d in reach[self.source(operand)]}
             reach[value] = sorted(found)
         return reach
 
     def _structure(self) -> Any:
-        numbers = {v: i for i, v in enumerate((*self.reads, self.root, *self.equations))}
+        numbers = {v: i for i, v in enumerate((*self.reads, *self.roots, *self.equations))}
         place = self.accesses.told()
 
         def source(x: Any) -> Any:
@@ -93,9 +101,19 @@ class Epilogue:
         return (
             self.shape,
             tuple(map(place, self.reads.values())),
-            tuple((v.op, v.dtype, *map(source, v.inputs)) for v in self.equations),
-            tuple((numbers[v], place(access)) for v, access in self.writes.items()),
+            tuple((v.op, v.dtype.str, *map(source, v.inputs)) for v in self.equations),
+            tuple((numbers[v], place(access)) for v, access in self.writes),
         )
+
+
+def _places(whole: Value) -> Iterator[tuple[Value, View]]:
+    """What a value joins, and where in its memory each of these lies."""
+    start, axis = 0, whole.params["axis"]
+    for part in whole.operands:
+        bounds = [(0, n, 1) for n in whole.shape]
+        bounds[axis] = start, start + part.shape[axis], 1
+        yield part, View.whole(whole).slice(tuple(bounds))
+        start += part.shape[axis]
 
 
 class Finish:
@@ -109,7 +127,7 @@ class Finish:
         places = self._places(origin)
         known: dict[Any, Reg] = {}
         for part in parts:
-            for value, access in self.epilogue.writes.items():
+            for value, access in self.epilogue.writes:
                 register = self.b.broadcast(self._register(value, part, places, known), part.value.type.lanes)
                 self._store(register, access, places[access], part)
 
@@ -117,7 +135,7 @@ class Finish:
         """Each access at the block's origin: an address, or the index of an element that is made."""
         b, places = self.b, {}
         origin = [b.opaque(at) for at in origin]
-        for access in (*self.epilogue.reads.values(), *self.epilogue.writes.values()):
+        for access in (*self.epilogue.reads.values(), *(access for _, access in self.epilogue.writes)):
             if access in places:
                 continue
             index = self.starts.get(access) or b.constant(access.offset, I64)
@@ -131,8 +149,8 @@ class Finish:
 
     def _register(self, source: Value, part: Part, places: dict[Access, Reg], known: dict[Any, Reg]) -> Reg:
         """A value at the elements of a part, loaded or computed once for all parts that share it."""
-        if source is self.epilogue.root:
-            return part.value
+        if source in self.epilogue.roots:
+            return part.beside[self.epilogue.roots.index(source)] if part.beside else part.value
         reach = self.epilogue.reach(source)
         along = (len(part.offset) - 1) in reach
         key = (source, *(part.offset[d] for d in reach), (part.mask, part.value.type.lanes) if along else None)

@@ -72,6 +72,7 @@ class Part(NamedTuple):
     offset: tuple[int, ...]  # one number for each dimension of the result
     value: Reg
     mask: int | None = None  # only the first so many lanes are elements
+    beside: tuple[Reg, ...] = ()  # of a result that has parts, the elements of all parts at this place
 
 
 # What a kernel does with a block of its result: `finish(origin, parts)` writes the code which computes what follows

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.attention import attended
-from adjoint.compiler.kernels.images import convolved
 from adjoint.compiler.kernels.kernel import Kernel, Known
-from adjoint.compiler.kernels.positions import indexed
-from adjoint.compiler.kernels.products import contraction
-from adjoint.compiler.kernels.streams import drawn
 from adjoint.compiler.llvm.target import Target, host
 from adjoint.compiler.view import View
 
@@ -33,46 +29,86 @@ class Kind(NamedTuple):
     joins: Callable[[Value], bool]
 
 
-PRODUCT = Kind(contraction.accepts, contraction.lower, contraction.joins)
-READING = Kind(indexed.reads, indexed.lower_reading, lambda root: True)
-WRITING = Kind(indexed.writes, indexed.lower_writing, lambda root: False)
-SPATIAL = Kind(convolved.accepts, convolved.lower, lambda root: True)
-DRAW = Kind(drawn.accepts, drawn.lower, lambda root: False)
-ATTENTION = Kind(attended.accepts, attended.lower, lambda root: False)
+@cache
+def _product() -> Kind:
+    from adjoint.compiler.kernels.products import contraction
 
+    return Kind(contraction.accepts, contraction.lower, contraction.joins)
+
+
+@cache
+def _reading() -> Kind:
+    from adjoint.compiler.kernels.positions import indexed
+
+    return Kind(indexed.reads, indexed.lower_reading, lambda root: True)
+
+
+@cache
+def _writing() -> Kind:
+    from adjoint.compiler.kernels.positions import indexed
+
+    return Kind(indexed.writes, indexed.lower_writing, lambda root: False)
+
+
+@cache
+def _spatial() -> Kind:
+    from adjoint.compiler.kernels.images import convolved
+
+    return Kind(convolved.accepts, convolved.lower, lambda root: True)
+
+
+@cache
+def _draw() -> Kind:
+    from adjoint.compiler.kernels.streams import drawn
+
+    return Kind(drawn.accepts, drawn.lower, lambda root: False)
+
+
+@cache
+def _attention() -> Kind:
+    from adjoint.compiler.kernels.attention import attended
+
+    return Kind(attended.accepts, attended.lower, lambda root: False)
+
+
+# A kind's modules are imported when the first such equation comes: most steps have few kinds.
 KINDS = {
-    "attention": ATTENTION,
-    "attention_gradient": ATTENTION,
-    "bmm": PRODUCT,
-    "cat": READING,
-    "coin": DRAW,
-    "convolution": SPATIAL,
-    "convolution_input": SPATIAL,
-    "convolution_weight": SPATIAL,
-    "dropout_factor": DRAW,
-    "exponential": DRAW,
-    "gather": READING,
-    "index": READING,
-    "index_add": WRITING,
-    "max_pool": SPATIAL,
-    "max_pool_input": SPATIAL,
-    "mm": PRODUCT,
-    "normal": DRAW,
-    "pad": WRITING,
-    "put_index": WRITING,
-    "put_slice": WRITING,
-    "randint": DRAW,
-    "scatter": WRITING,
-    "scatter_add": WRITING,
-    "scatter_reduce": WRITING,
-    "uniform": DRAW,
-    "unslice": WRITING,
-    "window_sum": SPATIAL,
-    "window_sum_input": SPATIAL,
+    "attention": _attention,
+    "attention_gradient": _attention,
+    "bmm": _product,
+    "cat": _reading,
+    "coin": _draw,
+    "convolution": _spatial,
+    "convolution_input": _spatial,
+    "convolution_weight": _spatial,
+    "dropout_factor": _draw,
+    "exponential": _draw,
+    "gated_mm": _product,
+    "gather": _reading,
+    "index": _reading,
+    "index_add": _writing,
+    "max_pool": _spatial,
+    "max_pool_input": _spatial,
+    "mm": _product,
+    "normal": _draw,
+    "pad": _writing,
+    "put_index": _writing,
+    "put_slice": _writing,
+    "randint": _draw,
+    "scatter": _writing,
+    "scatter_add": _writing,
+    "scatter_reduce": _writing,
+    "uniform": _draw,
+    "unslice": _writing,
+    "window_sum": _spatial,
+    "window_sum_input": _spatial,
 }
 
 
 def kind_of(value: Value, views: Views) -> Kind | None:
     """The kind of kernel that an equation begins; None if it begins none."""
-    kind = KINDS.get(value.op.name)
-    return kind if kind is not None and kind.accepts(value, views, host()) else None
+    made = KINDS.get(value.op.name)
+    if made is None:
+        return None
+    kind = made()
+    return kind if kind.accepts(value, views, host()) else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adjoint.compiler.llvm.emitter import NAN
 from adjoint.compiler.llvm.logic import Logic
-from adjoint.compiler.llvm.types import I32, Operand, Reg, Type
+from adjoint.compiler.llvm.types import BF16, F32, I32, U32, Operand, Reg, Type
 
 
 class Arithmetic(Logic):
@@ -121,6 +121,10 @@ class Arithmetic(Logic):
         source, target = x.type, type.of(x.type.lanes)
         if source == target:
             return x
+        if source.kind == "n":
+            return self.cast(self._widened(x), type)
+        if target.kind == "n" and not source.is_bool:
+            return self._narrowed(self.cast(x, F32))
         if target.is_bool:
             return self.ne(x, 0)
         if source.is_bool:
@@ -140,9 +144,22 @@ class Arithmetic(Logic):
             name = "trunc" if target.bits < source.bits else "sext" if source.kind == "i" else "zext"
         return self.emit(f"{name} {source.text} {x.name} to {target.text}", target)
 
-    def _binary(
-        self, floating: str, integral: str | None, boolean: str | None, x: Operand, y: Operand
-    ) -> Reg:
+    def _widened(self, x: Reg) -> Reg:
+        """A bfloat16 as the float32 whose first half it is."""
+        bits = self.emit(f"zext {x.type.text} {x.name} to {I32.of(x.type.lanes).text}", I32.of(x.type.lanes))
+        return self.bitcast(self.shl(bits, 16), F32)
+
+    def _narrowed(self, x: Reg) -> Reg:
+        """A float32 rounded to the nearest bfloat16, ties to even; of a NaN only the sign is kept."""
+        bits = self.bitcast(x, U32)
+        odd = self.bitwise_and(self.shr(bits, 16), 1)
+        rounded = self.shr(self.add(self.add(bits, odd), 0x7FFF), 16)
+        nan = self.bitwise_or(self.bitwise_and(self.shr(bits, 16), 0x8000), 0x7FC0)
+        half = self.select(self.ne(x, x), nan, rounded)
+        type = BF16.of(x.type.lanes)
+        return self.emit(f"trunc {half.type.text} {half.name} to {type.text}", type)
+
+    def _binary(self, floating: str, integral: str | None, boolean: str | None, x: Operand, y: Operand) -> Reg:
         x, y = self.operands(x, y)
         type = x.type
         name = floating if type.is_float else boolean if type.is_bool else integral

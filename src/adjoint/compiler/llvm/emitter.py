@@ -9,7 +9,10 @@ import struct
 from collections.abc import Sequence
 from typing import overload
 
+import numpy as np
+
 from adjoint.compiler.llvm.types import Operand, Reg, Type
+from adjoint.core.dtype import bfloat16
 
 NAN = "0x7FF8000000000000"
 
@@ -155,6 +158,8 @@ def _literal(value: float, type: Type) -> str:
             # LLVM writes a float constant as the double of equal value. ctypes rounds to it without warning.
             number = ctypes.c_float(number).value
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    if type.kind == "n":
+        return str(np.array(value, np.float32).astype(bfloat16.numpy).view(np.int16).item())
     if type.kind == "b":
         return "true" if value else "false"
     if type.kind == "ptr":

@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.core.dtype import is_bfloat16
+
 
 class Type(NamedTuple):
-    """Lanes of one scalar: kind is 'f' float, 'i' signed, 'u' unsigned, 'b' bool, or 'ptr'.
+    """Lanes of one scalar: kind is 'f' float, 'i' signed, 'u' unsigned, 'b' bool, 'n' bfloat16, or 'ptr'.
 
-    A bool is one bit in a register and one byte in memory.
+    A bool is one bit in a register and one byte in memory. A bfloat16 is its 16 bits, which are moved and chosen, and
+    become float32 to be computed with.
     """
 
     kind: str
@@ -73,6 +76,7 @@ class Reg(NamedTuple):
 Operand = Reg | float | int | bool
 
 F32, F64 = Type("f", 32), Type("f", 64)
+BF16 = Type("n", 16)
 I8, I16, I32, I64 = Type("i", 8), Type("i", 16), Type("i", 32), Type("i", 64)
 U8, U32 = Type("u", 8), Type("u", 32)
 BOOL = Type("b", 1)
@@ -82,6 +86,8 @@ PTR = Type("ptr", 64)
 def from_dtype(dtype: Any) -> Type:
     """The scalar type of a NumPy dtype; TypeError for one no kernel computes with."""
     dtype = np.dtype(dtype)
+    if is_bfloat16(dtype):
+        return BF16
     if not dtype.isnative or dtype.kind not in "fiub" or (dtype.kind == "f" and dtype.itemsize not in (4, 8)):
         raise TypeError(f"no kernel type for dtype {dtype}")
     return BOOL if dtype.kind == "b" else Type(dtype.kind, 8 * dtype.itemsize)

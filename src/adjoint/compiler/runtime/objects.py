@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 import weakref
 from functools import cache
 from types import MethodType
@@ -51,7 +50,7 @@ class Marks(NamedTuple):
 @cache
 def reads_arrays() -> bool:
     """True if an ndarray's data pointer can be read from the object: CPython with its lock, and NumPy as we know it."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.implementation.name != "cpython" or "free-threading" in sys.version:
         return False
     probe = np.empty(1)
     return word(id(probe) + DATA) == probe.ctypes.data

@@ -1,6 +1,6 @@
 """Functions on the parameters of modules, and on sequences: limits for gradients, one vector of all, packing."""
 
-from adjoint.nn.utils import clip_grad, rnn
+from adjoint.nn.utils import clip_grad, fusion, init, parametrizations, parametrize, prune, rnn, stateless
 from adjoint.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -8,7 +8,16 @@ from adjoint.nn.utils.clip_grad import (
     clip_grads_with_norm_,
     get_total_norm,
 )
+from adjoint.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
+from adjoint.nn.utils.init import skip_init
+from adjoint.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from adjoint.nn.utils.vector import parameters_to_vector, vector_to_parameters
+from adjoint.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad",
@@ -16,8 +25,23 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
+    "fusion",
     "get_total_norm",
+    "init",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "prune",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "skip_init",
+    "spectral_norm",
+    "stateless",
     "vector_to_parameters",
+    "weight_norm",
 ]

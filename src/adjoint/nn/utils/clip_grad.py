@@ -10,7 +10,7 @@ from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import tensor
 from adjoint.functions.joining import stack
-from adjoint.functions.linalg import vector_norm
+from adjoint.functions.linalg_norms import vector_norm
 
 Tensors = Tensor | Iterable[Tensor]
 

@@ -127,6 +127,6 @@ class Space:
         return (
             tuple(self.loops),
             tuple((read.kept, place(access)) for read, access in self.reads.items()),
-            tuple((v.op, v.dtype, v in self.group.kept, inputs(v)) for v in self.group.equations),
+            tuple((v.op, v.dtype.str, v in self.group.kept, inputs(v)) for v in self.group.equations),
             tuple((registers[v], place(access)) for v, access in self.writes.items()),
         )

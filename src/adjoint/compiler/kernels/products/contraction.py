@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -10,9 +11,13 @@ import numpy as np
 
 from adjoint.compiler.graph import Value
 from adjoint.compiler.kernels.code import coded
+from adjoint.compiler.kernels.element import Access, Accesses
 from adjoint.compiler.kernels.finish import Epilogue
-from adjoint.compiler.kernels.kernel import NAME, Kernel, Known
+from adjoint.compiler.kernels.kernel import NAME, Finish, Kernel, Known
+from adjoint.compiler.kernels.products.operand import Operand
+from adjoint.compiler.kernels.products.parted import PartedEpilogue, by_unit
 from adjoint.compiler.kernels.products.product import Matrix, Product, plan_product, write_product
+from adjoint.compiler.kernels.products.prologue import Prologue
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import Reg, from_dtype
@@ -43,28 +48,48 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     root = group.root
     assert root is not None
     left, right = (_over_batch(fusion.views[o], root.shape[:-2]) for o in root.operands)
-    flat = _as_rows(left, right)
-    epilogue = None if flat is None else Epilogue.over(group, fusion, (flat[0].shape[0], root.shape[-1]))
+    flat = None if group.prologue else _as_rows(left, right)
+    epilogue: Epilogue | None
+    if group.unit:
+        epilogue = PartedEpilogue(group, fusion)
+    else:
+        epilogue = None if flat is None else Epilogue.over(group, fusion, (flat[0].shape[0], root.shape[-1]))
     if flat is not None and epilogue is not None:
         left, right = flat
-    else:
-        epilogue = Epilogue(group, fusion, root.shape)
-    *batch, m, n = epilogue.shape
+    epilogue = epilogue or Epilogue(group, fusion, root.shape)
+    sides = [_side(o, view, group, fusion) for o, view in zip(root.operands, (left, right), strict=True)]
+    *batch, m = epilogue.shape[:-1]
     plan = plan_product(
-        tuple(batch), m, n, left.shape[-1], _matrix(left), _matrix(right), from_dtype(root.dtype), target,
-        direct=len(epilogue.equations) <= SHORT,
+        tuple(batch), m, root.shape[-1], left.shape[-1], _matrix(left), _matrix(right), from_dtype(root.dtype), target,
+        direct=len(epilogue.equations) <= SHORT, precision=fusion.precision, parts=len(epilogue.roots),
+        computed=(isinstance(sides[0], Prologue), isinstance(sides[1], Prologue)),
     )  # fmt: skip
-    bases = list(dict.fromkeys((left.base, right.base, *epilogue.accesses.bases)))
-    places = tuple(bases.index(v) for v in (right.base, *epilogue.accesses.bases))
-    numbers = [*(view.offset for view in (left, right) if view.offset), *epilogue.accesses.numbers]
-    key = plan, left.offset > 0, right.offset > 0, places, epilogue.structure
+    if fusion.precision != "highest" and root.dtype == np.float32:
+        rounds = "which rounds its operands to bfloat16" if plan.blocking.paired else "in float32 all the same"
+        group.reason += f", {rounds}"
+    parts = (*sides, epilogue)
+    bases = list(dict.fromkeys(base for part in parts for base in _accesses(part).bases))
+    places = tuple(bases.index(base) for part in parts for base in _accesses(part).bases)
+    numbers = [number for part in parts for number in _accesses(part).numbers]
+    key = plan, places, tuple(bool(p.offset) if isinstance(p, Access) else p.structure for p in parts)
     if key not in known:
         ops = [v.op for v in group.equations]
-        known[key] = coded("product", key, ops, target, partial(_write, plan, left, right, epilogue, bases))
+        known[key] = coded("product", key, ops, target, partial(_write, plan, sides, epilogue, bases))
     return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
 
 
-def _write(plan: Product, left: View, right: View, epilogue: Epilogue, bases: list[Value]) -> str:
+def _side(operand: Value, view: View, group: Group, fusion: Fusion) -> Access | Prologue:
+    """What an operand is: an array, or what is computed of several."""
+    if view.base in group.prologue:
+        return Prologue(group, fusion, fusion.views[operand], view.shape[:-2])
+    return Access(view.base, view.offset, view.strides)
+
+
+def _accesses(part: Access | Prologue | Epilogue) -> Accesses:
+    return Accesses([part]) if isinstance(part, Access) else part.accesses
+
+
+def _write(plan: Product, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]) -> str:
     b = Builder()
     with b.kernel(NAME) as (args, tile, thread):
         pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
@@ -73,15 +98,21 @@ def _write(plan: Product, left: View, right: View, epilogue: Epilogue, bases: li
         if plan.scratch:
             scratch = b.gep(b.argument(args, at), b.mul(thread, plan.scratch), from_dtype("u1"))
             at += 1
-        starts: list[Reg] = []
-        for view in (left, right):
-            start = pointers[view.base]
-            if view.offset:
-                start = b.gep(start, b.number(args, at), from_dtype(view.base.dtype))
-                at += 1
-            starts.append(start)
+        operands: list[Reg | Operand] = []
+        for side in sides:
+            count = len(_accesses(side).numbers)
+            numbers = [b.number(args, at + i) for i in range(count)]
+            at += count
+            if isinstance(side, Prologue):
+                operands.append(side.operand(b, pointers, numbers))
+            else:
+                start = pointers[side.base]
+                operands.append(b.gep(start, numbers[0], from_dtype(side.base.dtype)) if numbers else start)
         numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
-        write_product(b, plan, starts[0], starts[1], scratch, tile, epilogue.finish(b, pointers, numbers))
+        finish: Finish = epilogue.finish(b, pointers, numbers)
+        if len(epilogue.roots) > 1:
+            finish = by_unit(b, finish, len(epilogue.roots))
+        write_product(b, plan, operands[0], operands[1], scratch, tile, finish)
     return b.text()
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.products.packing import Index, fold_lanes, moved
+from adjoint.compiler.kernels.products import pairs
+from adjoint.compiler.kernels.products.operand import Index, moved
+from adjoint.compiler.kernels.products.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
 
@@ -39,11 +42,16 @@ def sum_columns(
     sets: int,
     stretch: Stretch,
     packed: bool,
+    paired: bool = False,
 ) -> list[list[Reg]]:
-    """Registers of neighbouring columns for each row; `packed`: there is something behind the last column."""
+    """Registers of neighbouring columns for each row.
+
+    `packed`: there is something behind the last column; `paired`: a step is that of a pair.
+    """
     lanes = vector.lanes
     starts = range(0, width, lanes)
     each = rows * len(starts)
+    multiply_add = partial(pairs.multiply_add, b) if paired else b.fma
 
     def step(k: Index, count: int, sums: Sums) -> Sums:
         new = list(sums)
@@ -57,7 +65,7 @@ def sum_columns(
                 element = b.load(moved(b, down, u * left.step + r * left.line, 1, vector), vector.scalar)
                 spread = b.broadcast(element, lanes)
                 for value in values:
-                    new[first] = b.fma(spread, value, new[first])
+                    new[first] = multiply_add(spread, value, new[first])
                     first += 1
         return tuple(new)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adjoint.compiler.kernels.products.operand import Index, Operand, moved
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
-
-Index = Reg | int
 
 
 def transpose(b: Builder, rows: Sequence[Reg]) -> list[Reg]:
@@ -32,13 +31,6 @@ def fold_lanes(b: Builder, sums: Sequence[Reg]) -> Reg:
     return level[0]
 
 
-def offset(b: Builder, index: Index, stride: int) -> Index:
-    """index * stride, an instruction only if it needs one."""
-    if isinstance(index, Reg):
-        return index if stride == 1 else b.mul(index, stride)
-    return index * stride
-
-
 def difference(b: Builder, x: Index, y: Index) -> Index:
     """x - y, of two numbers a number."""
     return x - y if isinstance(x, int) and isinstance(y, int) else b.sub(x, y)
@@ -49,50 +41,26 @@ def least(b: Builder, x: Index, y: Index) -> Index:
     return min(x, y) if isinstance(x, int) and isinstance(y, int) else b.minimum(x, y)
 
 
-def moved(b: Builder, pointer: Reg, index: Index, stride: int, type: Type) -> Reg:
-    """The address `index` strides further."""
-    by = offset(b, index, stride)
-    return pointer if not isinstance(by, Reg) and by == 0 else b.gep(pointer, by, type)
-
-
 def pack_columns(
-    b: Builder,
-    source: Reg,
-    row: int,
-    column: int,
-    place: Reg,
-    vector: Type,
-    width: int,
-    ragged: Reg | None,
-    depth: Index,
+    b: Builder, source: Operand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index
 ) -> None:
-    """place[k * width + j] = source[k * row + j * column]: a panel, of whose columns only `ragged` exist if given.
+    """place[k * width + j] = source[k, j]: a panel, of whose columns only `ragged` exist if given.
 
     Registers are read by themselves, or gathered, one row of the panel in each turn.
     """
     lanes = vector.lanes
     starts = range(0, width, lanes)
     masks = [b.lane_mask(b.sub(ragged, start), lanes) if ragged else None for start in starts]
-    steps = None if column == 1 else b.mul(b.iota(lanes), column)
     with b.loop(0, depth, 1) as turn:
-        line = moved(b, source, turn.index, row, vector)
+        line = source.below(b, turn.index)
         out = moved(b, place, turn.index, width, vector)
         for start, mask in zip(starts, masks, strict=True):
-            at = moved(b, line, start, column, vector)
-            value = b.load(at, vector, mask) if steps is None else b.gather(at, steps, vector, mask)
+            value = line.beside(b, start).across(b, lanes, mask)
             b.store(value, moved(b, out, start, 1, vector))
 
 
 def pack_transposed(
-    b: Builder,
-    source: Reg,
-    column: int,
-    place: Reg,
-    vector: Type,
-    width: int,
-    ragged: Reg | None,
-    depth: Index,
-    most: int,
+    b: Builder, source: Operand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index, most: int
 ) -> None:
     """As `pack_columns` for rows that are neighbours, by squares of registers; `most`: the depth of any call.
 
@@ -108,22 +76,22 @@ def pack_transposed(
             j: Reg = b.add(across.index, i)
             if ragged is not None:
                 j = b.minimum(j, b.sub(ragged, 1))
-            lines.append(moved(b, source, j, column, vector))
+            lines.append(source.beside(b, j))
         with b.loop(0, depth, lanes) as down:
             k: Index = 0 if most <= lanes else b.minimum(down.index, difference(b, depth, lanes))
-            rows = [b.load(moved(b, line, k, 1, vector), vector, deep) for line in lines]
+            rows = [line.below(b, k).down(b, lanes, deep) for line in lines]
             out = b.gep(moved(b, place, k, width, vector), across.index, vector)
             for i, value in enumerate(transpose(b, rows)[:deep]):
                 b.store(value, moved(b, out, i, width, vector))
 
 
-def pack_rows(b: Builder, source: Reg, column: int, place: Reg, vector: Type, rows: int, depth: Index) -> None:
-    """place[k * rows + i] = source[k * column + i]; writes up to a register beyond the end."""
+def pack_rows(b: Builder, source: Operand, place: Reg, vector: Type, rows: int, depth: Index) -> None:
+    """place[k * rows + i] = source[i, k] for neighbouring rows; writes up to a register beyond the end."""
     with b.loop(0, depth) as turn:
-        line = moved(b, source, turn.index, column, vector)
+        line = source.beside(b, turn.index)
         out = moved(b, place, turn.index, rows, vector)
         for start in range(0, rows, vector.lanes):
-            value = b.load(moved(b, line, start, 1, vector), vector, rows - start)
+            value = line.below(b, start).down(b, vector.lanes, rows - start)
             b.store(value, moved(b, out, start, 1, vector))
 
 

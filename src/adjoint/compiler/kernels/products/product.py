@@ -11,11 +11,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 
 from adjoint.compiler.kernels.kernel import Finish, Part
-from adjoint.compiler.kernels.products import packing
+from adjoint.compiler.kernels.products import packing, pairs
 from adjoint.compiler.kernels.products.microkernel import Source, Stretch, sum_columns, sum_depth
-from adjoint.compiler.kernels.products.packing import Index, difference, least, moved
+from adjoint.compiler.kernels.products.operand import Index, Operand, moved, offset
+from adjoint.compiler.kernels.products.packing import difference, least
 from adjoint.compiler.kernels.products.product_blocks import Matrix, even
-from adjoint.compiler.kernels.products.product_plan import Product, Scratch, largest_tile, plan_product, rounded, unit
+from adjoint.compiler.kernels.products.product_plan import (
+    MOST_PARTS,
+    Product,
+    Scratch,
+    largest_tile,
+    plan_product,
+    rounded,
+    unit,
+)
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
@@ -23,18 +32,29 @@ __all__ = ["Matrix", "Product", "plan_product", "write_product"]
 
 Range = tuple[Index, Index]
 
-MOST_PARTS = 6  # registers of a row that are finished one after another, and not in a loop
-
 
 def write_product(
-    b: Builder, product: Product, left: Reg, right: Reg, scratch: Reg | None, tile: Reg, finish: Finish
+    b: Builder,
+    product: Product,
+    left: Reg | Operand,
+    right: Reg | Operand,
+    scratch: Reg | None,
+    tile: Reg,
+    finish: Finish,
 ) -> None:
-    """Write one tile of a product; its finished elements are handed to `finish` in blocks."""
+    """Write one tile of a product; its finished elements are handed to `finish` in blocks.
+
+    An operand is an array's address, or else computed while it is packed.
+    """
     if not product.tiles:
         return
     assert scratch is not None
     sides = (right, left) if product.swapped else (left, right)
-    _Writer(b, product, scratch, finish).tile(*sides, tile)
+    strides = product.plane.left, product.plane.right
+    left, right = (
+        x if isinstance(x, Operand) else Operand.plain(x, product.type, s) for x, s in zip(sides, strides, strict=True)
+    )
+    _Writer(b, product, scratch, finish).tile(left, right, tile)
 
 
 class _Writer:
@@ -50,7 +70,7 @@ class _Writer:
         self.panels_across = self.full + (self.tail > 0)
         self.stride = rounded(self.blocking.width, product.lanes)
 
-    def tile(self, left: Reg, right: Reg, tile: Reg) -> None:
+    def tile(self, left: Operand, right: Operand, tile: Reg) -> None:
         """One tile: its part of the batch, matrix by matrix."""
         b, plane = self.b, self.plane
         batches, row_parts, column_parts = self.product.grid
@@ -66,33 +86,33 @@ class _Writer:
             index = self._digits(turn.index, plane.batch)
             for i, at in enumerate(index):
                 if plane.batch[i] > 1:
-                    left = moved(b, left, at, plane.left.batch[i], self.vector)
-                    right = moved(b, right, at, plane.right.batch[i], self.vector)
+                    left, right = left.of_batch(b, i, at), right.of_batch(b, i, at)
             self._matrix(left, right, rows, columns, index)
 
-    def _matrix(self, left: Reg, right: Reg, rows: Range, columns: Range, index: Sequence[Reg]) -> None:
+    def _matrix(self, left: Operand, right: Operand, rows: Range, columns: Range, index: Sequence[Reg]) -> None:
         """A tile's part of one matrix: the stretches of the depth, in each of them the panels of columns."""
         b, product, plane = self.b, self.product, self.plane
-        k, depth, unit = product.k, product.depth, self._unit
+        k, depth, unit = product.steps, product.depth, self._unit
+        each = 2 if self.blocking.paired else 1  # elements of a step
         with ExitStack() as stack:
             first = last = None
-            length: Index = k
+            length: Index = product.k
             whole: Index = k - k % unit
             if product.split:
                 stretches = -(-k // depth)
                 turn = stack.enter_context(b.loop(0, stretches))
                 first, last = b.eq(turn.index, 0), b.eq(turn.index, stretches - 1)
                 start = b.mul(turn.index, depth)
-                length = b.minimum(b.sub(k, start), depth)
+                length = b.minimum(b.sub(product.k, offset(b, start, each)), depth * each)
                 whole = b.minimum(b.sub(k - k % unit, start), depth)
-                left = moved(b, left, start, plane.left.column, self.vector)
-                right = moved(b, right, start, plane.right.row, self.vector)
+                begins = offset(b, start, each)
+                left, right = left.beside(b, begins), right.below(b, begins)
             stretch = Stretch(unit, whole, k % unit, last)
             if self.blocking.pack_left:
                 self._pack_left(left, rows, length)
             panel = stack.enter_context(b.loop(*columns))
             column = b.mul(panel.index, self.blocking.width)
-            source = moved(b, right, column, plane.right.column, self.vector)
+            source = right.beside(b, column)
             if self.blocking.pack_right:
                 self._pack_right(source, b.sub(plane.n, column) if self.tail else None, length)
             place = self.sums
@@ -100,7 +120,7 @@ class _Writer:
                 across = b.mul(difference(b, panel.index, columns[0]), largest_tile(product)[0])
                 place = moved(b, place, across, self.stride, self.vector)
             for width in self._one_of(panel.index, self.full, self.blocking.width, self.panels_across, self.tail):
-                self._panel(left, source, place, rows, width, stretch, first, (*index, column))
+                self._panel(left.pointer, source.pointer, place, rows, width, stretch, first, (*index, column))
 
     def _panel(
         self, left: Reg, right: Reg, place: Reg, rows: Range, width: int, stretch: Stretch, first: Reg | None,
@@ -134,15 +154,18 @@ class _Writer:
         if blocking.along_depth:
             x = Source(moved(b, left, row, plane.left.row, self.vector), plane.left.row, 1)
             if blocking.pack_left:
-                length = self._line_length
+                length = self.product.line
                 x = Source(moved(b, self.packed_left, down, length, self.vector), length, 1)
-            y = Source(self.packed_right, self._line_length, 1) if packed else Source(right, plane.right.column, 1)
+            y = Source(self.packed_right, self.product.line, 1) if packed else Source(right, plane.right.column, 1)
             return sum_depth(b, x, y, self.vector, count, width, blocking.sets, stretch)
         x = Source(moved(b, left, row, plane.left.row, self.vector), plane.left.row, plane.left.column)
-        if blocking.pack_left:
+        if blocking.paired and plane.left.column == 1:
+            length = self.product.line
+            x = Source(moved(b, self.packed_left, down, length, self.vector), length, 1)
+        elif blocking.pack_left:
             x = Source(self._packed_rows(down, panel), 1, count)
         y = Source(self.packed_right, 1, blocking.width) if packed else Source(right, 1, plane.right.row)
-        return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed)
+        return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed, blocking.paired)
 
     def _keep(self, sums: Sequence[Sequence[Reg]], place: Reg, first: Reg | None) -> None:
         """A block's sums written to scratch memory, on top of those of the stretches before."""
@@ -212,56 +235,68 @@ class _Writer:
             mine = [Part((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
             self.finish([*index, *digits, column], mine)
 
-    def _pack_left(self, left: Reg, rows: Range, length: Index) -> None:
+    def _pack_left(self, left: Operand, rows: Range, length: Index) -> None:
         b, plane = self.b, self.plane
         top = self._row(rows[0])
+        if self.blocking.paired and plane.left.column == 1:
+            count = difference(b, self._row(rows[1]), top)
+            lines = left.below(b, top).pointer
+            pairs.pack_lines(b, lines, plane.left.row, self.packed_left, self.product.line, count, length)
+            return
         if self.blocking.along_depth:
             count = difference(b, self._row(rows[1]), top)
-            source = moved(b, left, top, plane.left.row, self.vector)
+            lines = left.below(b, top).pointer
             packing.pack_lines(
-                b, source, plane.left.row, plane.left.column, self.packed_left, self._line_length, self.vector,
+                b, lines, plane.left.row, plane.left.column, self.packed_left, self.product.line, self.vector,
                 count, length,
             )  # fmt: skip
             return
         # A few steps for all panels at a time: neighbouring panels read the same cache lines.
-        with b.loop(0, length, 8) as steps, b.loop(*rows) as turn:
+        paired = self.blocking.paired
+        few = 16 if paired else 8
+        with b.loop(0, length, few) as steps, b.loop(*rows) as turn:
             row = self._row(turn.index)
-            source = moved(b, moved(b, left, row, 1, self.vector), steps.index, plane.left.column, self.vector)
+            source = left.below(b, row).beside(b, steps.index)
             place = self._packed_rows(difference(b, row, top), difference(b, turn.index, rows[0]))
-            count = b.minimum(difference(b, length, steps.index), 8)
+            count = b.minimum(difference(b, length, steps.index), few)
+            first = pairs.half(b, steps.index) if paired else steps.index
             for height in self._one_of(turn.index, self.longer, self.rows + 1, self.panels, self.rows):
-                to = moved(b, place, steps.index, height, self.vector)
-                packing.pack_rows(b, source, plane.left.column, to, self.vector, height, count)
+                to = moved(b, place, first, height, self.vector)
+                if paired:
+                    pairs.pack_columns(b, source.pointer, plane.left.column, to, height, None, count)
+                else:
+                    packing.pack_rows(b, source, to, self.vector, height, count)
 
     def _packed_rows(self, down: Index, panel: Index) -> Reg:
         """Where a panel of packed rows begins, that many rows and panels below the tile's first: a register apart, as
         the last row is written by a whole one.
         """
-        depth = min(self.product.depth, self.product.k)
+        depth = min(self.product.depth, self.product.steps)
         place = moved(self.b, self.packed_left, down, depth, self.vector)
         return moved(self.b, place, panel, self.product.lanes, self.vector)
 
-    def _pack_right(self, source: Reg, ragged: Reg | None, length: Index) -> None:
+    def _pack_right(self, source: Operand, ragged: Reg | None, length: Index) -> None:
         """The panel that begins at `source`, of which `ragged` columns exist if that may be fewer than its width."""
         b, right, width, vector = self.b, self.plane.right, self.blocking.width, self.vector
-        if self.blocking.along_depth:
+        if self.blocking.paired:
+            if right.column == 1:
+                pairs.pack_columns(b, source.pointer, right.row, self.packed_right, width, ragged, length)
+            else:
+                pairs.pack_transposed(b, source.pointer, right.column, self.packed_right, width, ragged, length)
+        elif self.blocking.along_depth:
             lines = width if ragged is None else least(b, ragged, width)
             packing.pack_lines(
-                b, source, right.column, right.row, self.packed_right, self._line_length, vector, lines, length
+                b, source.pointer, right.column, right.row, self.packed_right, self.product.line, vector, lines, length
             )
         elif right.row == 1 and right.column != 1:
             most = min(self.product.k, self.product.depth)
-            packing.pack_transposed(b, source, right.column, self.packed_right, vector, width, ragged, length, most)
+            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, most)
         else:
-            packing.pack_columns(b, source, right.row, right.column, self.packed_right, vector, width, ragged, length)
+            packing.pack_columns(b, source, self.packed_right, vector, width, ragged, length)
 
     @property
     def _unit(self) -> int:
         return unit(self.blocking, self.product.lanes)
-
-    @property
-    def _line_length(self) -> int:
-        return rounded(min(self.product.depth, self.product.k), self.product.lanes)
 
     def _one_of(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
         """Branches: with `before` for the `first` of `count` indices, with `after` for the others."""

@@ -22,6 +22,7 @@ BLOCK = 20.0  # of entering a block, its loops and branches
 STORED = 4.0  # for each register of a block's result
 FOLDED = 3.0  # for each register whose lanes are added up
 COPIED, TRANSPOSED, GATHERED = 1.5, 5.0, 16.0  # for each register that packing fills
+JOINED, TURNED, PARTIAL = 5.0, 9.0, 15.0  # and for one of pairs: as they lie, transposed, filled in part
 FROM_FAR = 24.0  # bytes in a cycle that reach the registers from the second cache
 STREAM = 0.08  # for each row of the left operand that is read along with the others
 WAYS, ALIASED = 8, 0.3  # rows at a distance of pages push each other out if they are more than that, at this price
@@ -66,12 +67,17 @@ class Blocking(NamedTuple):
     pack_left: bool
     pack_right: bool
     cycles: float
+    paired: bool = False  # elements rounded to bfloat16: a step of two of them takes the place of two
 
 
-def blockings(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
-    """All ways to cut the product of an (m, k) and a (k, n) matrix."""
+def blockings(
+    machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix, paired: bool = False
+) -> Iterator[Blocking]:
+    """All ways to cut the product of an (m, k) and a (k, n) matrix; `paired`: also those of pairs."""
     yield from _along_columns(machine, m, n, k, left, right)
     yield from _along_depth(machine, m, n, k, left, right)
+    if paired:
+        yield from _paired(machine, m, n, k, left, right)
 
 
 def even(size: int, most: int) -> tuple[int, int, int]:
@@ -88,9 +94,30 @@ def _along_columns(machine: Machine, m: int, n: int, k: int, left: Matrix, right
     pack = right.column != 1 or _strides_clash(m, k, right.row * size)
     each = COPIED if right.column == 1 else TRANSPOSED if right.row == 1 else GATHERED
     # A left operand which runs down its columns is read a few elements of each cache line at a time.
-    pack_left = left.row == 1 and m > 1 and n >= 12 * lanes and k >= 2 * _lines(left.column * size)
+    pack_left = left.row == 1 and m > 1 and n >= 8 * lanes and k >= 2 * _lines(left.column * size)
     packing = pack * each * k * vectors + pack_left * 4 * COPIED * k * m / lanes
     aliased = ALIASED if left.column == 1 and abs(left.row * size) % 2048 == 0 else 0.0
+    yield from _blocks(machine, m, n, k, Blocking(False, 0, 0, 0, 0, pack_left, pack, packing), aliased)
+
+
+def _paired(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
+    if not m * n or k < 2 or 1 not in (left.row, left.column) or 1 not in (right.row, right.column):
+        return
+    steps, lanes = -(-k // 2), machine.lanes
+    of_left, of_right = joining(left, right)
+    packing = steps * (of_left * m / lanes + of_right * -(-n // lanes))
+    yield from _blocks(machine, m, n, steps, Blocking(False, 0, 0, 0, 0, True, True, packing, True), 0.0)
+
+
+def joining(left: Matrix, right: Matrix) -> tuple[float, float]:
+    """What a register of pairs costs to pack, of either operand."""
+    return JOINED if left.column == 1 else PARTIAL, JOINED if right.column == 1 else TURNED
+
+
+def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased: float) -> Iterator[Blocking]:
+    """Blocks whose lanes run along columns, for operands `packed` at the price it names."""
+    lanes, size = machine.lanes, machine.itemsize
+    vectors = -(-n // lanes)
     for wide in range(1, min(vectors, WIDEST) + 1):
         most = min((machine.registers - 1 - wide) // wide, machine.registers // 2)
         if most < 1:
@@ -98,7 +125,7 @@ def _along_columns(machine: Machine, m: int, n: int, k: int, left: Matrix, right
         panels = -(-m // most)
         mean = m / panels
         full, rest = divmod(vectors, wide)
-        cycles = packing + m * vectors * STORED
+        cycles = packed.cycles + m * vectors * STORED
         for count, width in ((full, wide), (1 if rest else 0, rest)):
             if not count:
                 continue
@@ -111,7 +138,7 @@ def _along_columns(machine: Machine, m: int, n: int, k: int, left: Matrix, right
         rows = -(-m // panels)
         sets = _sets(rows * wide)
         unroll = sets if sets > 1 else 1 if rows * wide >= 16 else 2
-        yield Blocking(False, rows, wide * lanes, sets, unroll, pack_left, pack, cycles)
+        yield packed._replace(rows=rows, width=wide * lanes, sets=sets, unroll=unroll, cycles=cycles)
 
 
 def _along_depth(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.products.pairs import gain
 from adjoint.compiler.kernels.products.product_blocks import (
     COPIED,
     TRANSPOSED,
@@ -13,6 +14,7 @@ from adjoint.compiler.kernels.products.product_blocks import (
     Matrix,
     blockings,
     even,
+    joining,
 )
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import Type
@@ -23,6 +25,8 @@ PACE = 100e3  # float32 operations in a microsecond of a core with 512-bit regis
 STREAM = 50e3  # bytes that arrive in a microsecond
 TILE_TIME = 15.0  # microseconds that are worth a tile
 MOST_TILES = 16
+WORTH = 1.15  # what rounded operands must gain
+MOST_PARTS = 6  # registers of a row that are finished one after another, and not in a loop
 LARGEST = 1 << 20  # elements of the result in a tile
 
 
@@ -59,9 +63,21 @@ class Product(NamedTuple):
     reason: str
 
     @property
+    def steps(self) -> int:
+        """Of the whole depth: elements, or pairs of them."""
+        return _steps(self.blocking, self.k)
+
+    @property
     def split(self) -> bool:
         """Whether sums are made in more than one stretch."""
-        return self.k > self.depth
+        return self.steps > self.depth
+
+    @property
+    def line(self) -> int:
+        """Elements of scratch memory that a line along the depth takes."""
+        line = rounded(min(self.depth, self.steps), self.lanes)
+        apart = self.blocking.paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
+        return line + self.lanes if apart else line
 
 
 def plan_product(
@@ -75,29 +91,57 @@ def plan_product(
     target: Target,
     *,
     direct: bool = False,
+    precision: str = "highest",
+    parts: int = 1,
+    computed: tuple[bool, bool] = (False, False),
 ) -> Product:
-    """How to compute a product; `direct`: what follows it is short enough to write for every register of a block."""
+    """How to compute a product; `direct`: what follows it is short enough to write for every register of a block.
+
+    `precision`: of float32, as `set_float32_matmul_precision` has it. `parts`: neighbouring registers of a row that are
+    to be finished together. `computed`: whether the left and the right operand are computed as they are packed.
+    """
     machine = Machine.of(target, type)
-    merged, flat = _merged(batch, m, n, left, right)
+    merged, flat = (0, Plane(batch, m, n, left, right)) if any(computed) else _merged(batch, m, n, left, right)
     flat = _normal(flat, k)
     other = Plane(flat.batch, flat.n, flat.m, flat.right.transposed, flat.left.transposed)
-    choices = [(b.cycles, False, b) for b in blockings(machine, flat.m, flat.n, k, flat.left, flat.right)]
+    paired = gain(target, type, precision)
+    ways = blockings(machine, flat.m, flat.n, k, flat.left, flat.right, paired)
+    choices = [(b.cycles * (WORTH if b.paired else 1.0), False, b) for b in ways]
     if n <= 4 and n < machine.lanes and flat.m > n:
         turned = blockings(machine, other.m, other.n, k, other.left, other.right)
         late = flat.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
         choices += [(b.cycles + late, True, b) for b in turned if b.rows == n]
+    if any(computed):
+        choices = [choice for choice in choices if _packs(computed, *choice[1:])]
+    if parts > 1:
+        choices = [choice for choice in choices if _keeps_together(parts, machine.lanes, *choice[1:])]
+    assert choices or not any(computed) or not math.prod(batch) * m * n, "an operand that is computed must be packed"
     if not choices:  # no elements
         choices = [(0.0, False, Blocking(False, 1, machine.lanes, 1, 1, False, False, 0.0))]
     _, swapped, blocking = min(choices, key=lambda choice: choice[0])
     plane = other if swapped else flat
-    depth = _depth(machine, plane, blocking, k)
-    grid = _grid(machine, plane, blocking, k)
+    steps = _steps(blocking, k)
+    depth = _depth(machine, plane, blocking, steps)
+    grid = _grid(machine, plane, blocking, steps)
     tiles = math.prod(grid) if math.prod(batch) * m * n else 0
     product = Product(
         batch, m, n, k, left, right, type, plane, merged, swapped, machine.lanes, blocking, depth,
-        direct and k <= depth and not blocking.along_depth and not swapped, grid, tiles, 0, "",
+        direct and steps <= depth and not blocking.along_depth and not swapped, grid, tiles, 0, "",
     )  # fmt: skip
     return product._replace(scratch=Scratch.of(product).size, reason=_reason(product))
+
+
+def _packs(computed: tuple[bool, bool], swapped: bool, blocking: Blocking) -> bool:
+    """True if the operands that are to be computed are packed, element by element."""
+    packed = blocking.pack_left >= computed[0] and blocking.pack_right >= computed[1]
+    return packed and not (swapped or blocking.along_depth or blocking.paired)
+
+
+def _keeps_together(parts: int, lanes: int, swapped: bool, blocking: Blocking) -> bool:
+    """True if a block's rows are made of so many registers, few enough for all to be finished at once."""
+    registers, rest = divmod(blocking.width, lanes)
+    whole = rest == registers % parts == 0 and registers <= MOST_PARTS
+    return whole and not swapped and not blocking.along_depth
 
 
 class Scratch(NamedTuple):
@@ -112,13 +156,13 @@ class Scratch(NamedTuple):
     def of(cls, product: Product) -> Scratch:
         plane, blocking, item = product.plane, product.blocking, product.type.itemsize
         register = product.lanes * item
-        depth = min(product.depth, product.k)
+        depth = min(product.depth, product.steps)
         rows, columns = largest_tile(product)
         at = left = 0
         if blocking.pack_left:
-            line = rounded(depth, product.lanes) if blocking.along_depth else depth + product.lanes
+            line = product.line if blocking.along_depth else max(product.line, depth + product.lanes)
             at += rounded(rows * line * item + register, 64)
-        if blocking.pack_right and not blocking.along_depth:
+        if blocking.pack_right and not blocking.along_depth and not blocking.paired:
             at += rounded(
                 blocking.width * register, 64
             )  # written by the last square of `pack_transposed`, and not read
@@ -162,6 +206,10 @@ def _normal(plane: Plane, k: int) -> Plane:
     return plane._replace(left=left, right=right)
 
 
+def _steps(blocking: Blocking, k: int) -> int:
+    return -(-k // 2) if blocking.paired else k
+
+
 def unit(blocking: Blocking, lanes: int) -> int:
     """Steps in one turn of the innermost loop."""
     return blocking.unroll * (lanes if blocking.along_depth else 1)
@@ -201,9 +249,12 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
             parts = down * across
             longest = -(-rows // down) * -(-columns // across) / (rows * columns)
             again = 0.0  # the share of packing, which rows do for their columns again and columns for their rows
-            if blocking.pack_right:
+            if blocking.paired:
+                of_left, of_right = joining(plane.left, plane.right)
+                again = 2 * of_right * down / m + 2 * of_left * across / n
+            elif blocking.pack_right:
                 again += 2 * (COPIED if plane.right.column == 1 else TRANSPOSED) * down / m
-            if blocking.pack_left:
+            if blocking.pack_left and not blocking.paired:
                 again += 8 * COPIED * across / n
             # Tiles beyond those of two threads shorten the wait for the last one, which counts for less.
             time = longest * 0.5 + again + 0.5 / parts + 0.02 * (longest * parts - 1)
@@ -230,6 +281,8 @@ def _reason(product: Product) -> str:
         return "no elements"
     along = "k" if blocking.along_depth else "m" if product.swapped else "n"
     words = [f"{blocking.rows}×{blocking.width} block, lanes along {along}"]
+    if blocking.paired:
+        words.append("inputs rounded to bfloat16")
     if product.merged:
         words.append(f"{product.merged} batch dimensions taken as rows")
     if product.swapped:
@@ -240,7 +293,7 @@ def _reason(product: Product) -> str:
             matrix = product.left if side == "left" else product.right
             words.append(f"{side} packed as its strides are ({matrix.row}, {matrix.column})")
     if product.split:
-        words.append(f"{-(-product.k // product.depth)} stretches of k")
+        words.append(f"{-(-product.steps // product.depth)} stretches of k")
     batches, down, across = product.grid
     words.append(f"{product.tiles} tiles: batch/{batches} m/{down} n/{across}" if product.tiles > 1 else "one tile")
     return "; ".join(words)

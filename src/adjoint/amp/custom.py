@@ -1,0 +1,61 @@
+"""Custom functions under `autocast`: what precision their `forward` gets, and the same for their `backward`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from adjoint.core.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from adjoint.core.dtype import dtype
+from adjoint.core.tensor import Tensor
+
+Method = Callable[..., Any]
+
+
+def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtype | None = None) -> Any:
+    """A `forward` of an `autograd.Function` that, where `autocast` is on, runs with it off on `cast_inputs`.
+
+    Without `cast_inputs` it runs as `autocast` stands. Raises ValueError for a device type that is no string.
+    """
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if fwd is None:
+        return partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @wraps(fwd)
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        on = is_autocast_enabled(device_type)
+        ctx._dtype = get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = on and cast_inputs is None
+        if cast_inputs is None or not on:
+            return fwd(ctx, *args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *_cast(args, cast_inputs), **_cast(kwargs, cast_inputs))
+
+    return forward
+
+
+def custom_bwd(bwd: Method | None = None, *, device_type: str) -> Any:
+    """A `backward` of an `autograd.Function` that runs under the `autocast` that its `forward` ran under."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if bwd is None:
+        return partial(custom_bwd, device_type=device_type)
+
+    @wraps(bwd)
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
+            return bwd(ctx, *args, **kwargs)
+
+    return backward
+
+
+def _cast(value: Any, kind: dtype) -> Any:
+    """`value`, in which floating tensors are of type `kind`, but for those of float64."""
+    if isinstance(value, Tensor):
+        floating = value.is_floating_point() and value.array.dtype.itemsize < 8
+        return value.to(kind) if floating else value
+    if isinstance(value, dict):
+        return {_cast(key, kind): _cast(item, kind) for key, item in value.items()}
+    return type(value)(_cast(item, kind) for item in value) if isinstance(value, (tuple, list)) else value

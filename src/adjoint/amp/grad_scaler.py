@@ -1,0 +1,185 @@
+"""Gradients of low precision, scaled up so that small ones do not vanish, and down again before a step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import float16
+from adjoint.core.mode import Scope
+from adjoint.core.tensor import Tensor
+
+UNSCALED, STEPPED = "unscaled", "stepped"
+_TOO_EARLY = (
+    "Attempted {} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
+    "in the iteration."
+)
+
+
+class GradScaler:
+    """Multiplies losses by a scale, and steps only where the gradients, divided by it, are finite.
+
+    Where they are not, the scale shrinks by `backoff_factor`; after `growth_interval` iterations where they were, it
+    grows by `growth_factor`. On devices that are not there it warns and does nothing.
+    Source: Micikevicius et al., 2018.
+    """
+
+    def __init__(
+        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:  # fmt: skip
+        self._device, self._enabled = device, enabled
+        if enabled and device == "cuda":
+            warnings.warn("GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            self._enabled = False
+        if self._enabled:
+            if growth_factor <= 1.0:
+                raise AssertionError("The growth factor must be > 1.0.")
+            if backoff_factor >= 1.0:
+                raise AssertionError("The backoff factor must be < 1.0.")
+        self._scale, self._used = float(init_scale), False
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval, self._growth_tracker = growth_interval, 0
+        self._stages: dict[int, str] = {}  # how far each optimizer has come since the last update, by its id
+        self._found: dict[int, bool] = {}  # whether it had a gradient that is not finite
+
+    def scale(self, outputs: Any) -> Any:
+        """A tensor, or each in a list, tuple or other iterable, times the scale. Raises ValueError otherwise."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            self._used = True
+            return outputs * np.array(self._scale, np.float32)
+        if isinstance(outputs, (list, tuple)):
+            return type(outputs)(map(self.scale, outputs))
+        if isinstance(outputs, Iterable):
+            return map(self.scale, outputs)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of the optimizer's parameters by the scale, in place, and note if all are finite.
+
+        Raises RuntimeError the second time in an iteration, ValueError for gradients of float16.
+        """
+        if not self._enabled:
+            return
+        self._check_used("unscale_")
+        stage = self._stages.get(id(optimizer))
+        if stage == UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if stage == STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if any(g.dtype is float16 for g in gradients):
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        factor = np.array(1.0 / self._scale, np.float32)
+        found = False
+        with Scope(recording=False):
+            for g in gradients:
+                found = found or not bool(g.isfinite().all())
+                g.mul_(factor)
+        if gradients:
+            self._found[id(optimizer)] = found
+        self._stages[id(optimizer)] = UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """`optimizer.step(…)` on gradients without the scale, if all are finite; None if it is left out.
+
+        Raises RuntimeError for a closure, and the second time in an iteration.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_used("step")
+        stage = self._stages.get(id(optimizer))
+        if stage == STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if stage != UNSCALED:
+            self.unscale_(optimizer)
+        if id(optimizer) not in self._found:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
+        self._stages[id(optimizer)] = STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """End the iteration: set the scale, or let it grow or shrink by what was found."""
+        if not self._enabled:
+            return
+        self._check_used("update")
+        if new_scale is not None:
+            if isinstance(new_scale, Tensor) and (new_scale.numel() != 1 or new_scale.requires_grad):
+                raise AssertionError("new_scale should be a float or a 1-element tensor with requires_grad=False.")
+            self._scale = float(np.float32(float(new_scale)))
+        elif not self._found:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        elif any(self._found.values()):
+            self._scale, self._growth_tracker = float(np.float32(self._scale * self._backoff_factor)), 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._growth_interval:
+                grown = float(np.float32(min(self._scale * self._growth_factor, 3e39)))
+                self._scale, self._growth_tracker = grown if np.isfinite(grown) else self._scale, 0
+        self._stages.clear()
+        self._found.clear()
+
+    def _check_used(self, called: str) -> None:
+        if not self._used:
+            raise AssertionError(_TOO_EARLY.format(called))
+
+    def get_scale(self) -> float:
+        """The scale; 1 if not enabled."""
+        return self._scale if self._enabled else 1.0
+
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by to grow."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by to grow."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by to shrink."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by to shrink."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """How many finite iterations in a row let the scale grow."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set how many finite iterations in a row let the scale grow."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """False for a scaler that does nothing."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale, how it changes, and for how many iterations it has not; empty if not enabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale, "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval, "_growth_tracker": self._growth_tracker,
+        }  # fmt: skip
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a `state_dict`. Raises RuntimeError for an empty one."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._scale, self._growth_tracker = float(state_dict["scale"]), state_dict["_growth_tracker"]
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]

@@ -1,0 +1,143 @@
+"""Random numbers by rejection, one at a time: how many uniforms and normals each takes depends on their values.
+
+Every constant and comparison is as in PyTorch's CPU functions, which follow the sources named, so that as many numbers
+are drawn and the same ones are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Draw = Callable[[], float]
+
+STIRLING = (
+    0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
+    0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
+)  # fmt: skip
+THIRD, SQUEEZE = float(np.float32(1 / 3)), float(np.float32(0.0331))  # PyTorch's literals are single ones
+
+
+def poisson(rate: float, uniform: Draw) -> float:
+    """How many events of a Poisson process happen. Source: Knuth below a rate of 10, PTRS of Hörmann (1993) above."""
+    if rate == 0:
+        return 0
+    if rate >= 10:
+        return _poisson_by_transformed_rejection(rate, uniform)
+    limit, events, product = math.exp(-rate), 0, uniform()
+    while product > limit:
+        events += 1
+        product *= uniform()
+    return events
+
+
+def _poisson_by_transformed_rejection(rate: float, uniform: Draw) -> float:
+    log_rate = math.log(rate)
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    log_scale = math.log(1.1239 + 1.1328 / (b - 3.4))
+    inside = 0.9277 - 3.6224 / (b - 2)
+    while True:
+        u, v = uniform() - 0.5, uniform()
+        us = 0.5 - abs(u)
+        k = math.floor((2 * a / us + b) * u + rate + 0.43) if us else -1
+        if us >= 0.07 and v <= inside:
+            return k
+        if k < 0 or (us < 0.013 and v > us):
+            continue
+        if log(v) + log_scale - math.log(a / (us * us) + b) <= -rate + k * log_rate - math.lgamma(k + 1):
+            return k
+
+
+def binomial(count: np.floating[Any], chance: np.floating[Any], uniform: Draw) -> float:
+    """How many of `count` trials succeed with this chance, both float32 or float64, which what follows is rounded to.
+
+    Source: geometric waiting times where few are expected, else BTRS of Hörmann (1993).
+    """
+    if count <= 0 or chance <= 0:
+        return 0
+    if chance >= 1:
+        return float(count)
+    if not chance > 0:
+        return math.nan
+    rarer = chance if chance <= 0.5 else type(chance)(1 - chance)
+    draw = _binomial_by_transformed_rejection if count * rarer >= 10 else _binomial_by_waiting
+    successes = draw(count, rarer, uniform)
+    return successes if chance <= 0.5 else float(count) - successes
+
+
+def _binomial_by_waiting(count: Any, chance: Any, uniform: Draw) -> float:
+    log_failure = float(type(chance)(math.log1p(-chance)))
+    trials, successes = 0.0, -1
+    while trials <= count:
+        u = uniform()
+        trials += math.ceil(math.log(u) / log_failure) if u else math.inf
+        successes += 1
+    return successes
+
+
+def _binomial_by_transformed_rejection(trials: Any, chance: Any, uniform: Draw) -> float:
+    spread, odds = float(np.sqrt(trials * chance * (1 - chance))), float(chance / (1 - chance))
+    m, c = float(np.floor((trials + 1) * chance)), float(trials * chance) + 0.5
+    count = float(trials)
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * float(chance)
+    inside = 0.92 - 4.2 / b
+    alpha = (2.83 + 5.1 / b) * spread
+    while True:
+        u, v = uniform() - 0.5, uniform()
+        us = 0.5 - abs(u)
+        k = math.floor((2 * a / us + b) * u + c) if us else -1
+        if k < 0 or k > count:
+            continue
+        if us >= 0.07 and v <= inside:
+            return k
+        bound = (
+            (m + 0.5) * math.log((m + 1) / (odds * (count - m + 1)))
+            + (count + 1) * math.log((count - m + 1) / (count - k + 1))
+            + (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
+            + _stirling_error(m)
+            + _stirling_error(count - m)
+            - _stirling_error(k)
+            - _stirling_error(count - k)
+        )
+        if log(v * alpha / (a / (us * us) + b)) <= bound:
+            return k
+
+
+def gamma(shape: np.floating[Any], uniform: Draw, normal: Draw) -> float:
+    """A number of the gamma distribution of a shape, float32 or float64, with scale 1. Source: Marsaglia and Tsang."""
+    scale = 1.0
+    if shape < 1:
+        if shape == 0:
+            return 0
+        scale = (1 - uniform()) ** float(1 / shape)
+        shape = shape + type(shape)(1)
+    d = float(shape - type(shape)(THIRD))
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        y = 0.0
+        while y <= 0:
+            x = normal()
+            y = 1 + c * x
+        v = y * y * y
+        u = 1 - uniform()
+        square = x * x
+        if u < 1 - SQUEEZE * square * square or math.log(u) < 0.5 * square + d * (1 - v + math.log(v)):
+            return scale * d * v
+
+
+def _stirling_error(k: float) -> float:
+    """ln k! less Stirling's approximation of it."""
+    if k < len(STIRLING):
+        return STIRLING[int(k)]
+    square = (k + 1) * (k + 1)
+    return (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
+
+
+def log(x: float) -> float:
+    """ln x, of 0 too."""
+    return math.log(x) if x else -math.inf

@@ -1,0 +1,62 @@
+"""Values between two processes: a pickle through a pipe, and behind it the memory of large arrays as it lies."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+LARGE = 1 << 16  # bytes from which an array travels behind the pickle rather than in it
+
+
+def pack(value: Any) -> tuple[bytes, list[memoryview]]:
+    """The pickle of a value, and the memory of its large arrays, which the pickle only mentions."""
+    apart: list[memoryview] = []
+
+    def stays(buffer: pickle.PickleBuffer) -> bool:
+        memory = buffer.raw()
+        if memory.nbytes < LARGE:
+            return True
+        apart.append(memory)
+        return False
+
+    return pickle.dumps(value, protocol=5, buffer_callback=stays), apart
+
+
+def send(connection: Connection, number: int, text: bytes, apart: list[memoryview]) -> None:
+    """Send what `pack` gave under a number. OSError when nobody listens any more."""
+    connection.send((number, text, [memory.nbytes for memory in apart]))
+    for memory in apart:
+        _write(connection, memory)
+
+
+def receive(connection: Connection) -> tuple[int, bytes, list[Any]]:
+    """The number, the pickle and the arrays' memory that the other side sent. EOFError or OSError if it ended."""
+    number, text, sizes = connection.recv()
+    apart = [np.empty(size, np.uint8) for size in sizes]
+    for memory in apart:
+        _read(connection, memory.data)
+    return number, text, apart
+
+
+def _write(connection: Connection, memory: memoryview) -> None:
+    if not hasattr(os, "readv"):
+        connection.send_bytes(memory)
+        return
+    while memory:
+        memory = memory[os.write(connection.fileno(), memory) :]
+
+
+def _read(connection: Connection, memory: memoryview) -> None:
+    """Fill `memory`; where the system allows, without the copies that a connection makes."""
+    if not hasattr(os, "readv"):
+        connection.recv_bytes_into(memory)
+        return
+    while memory:
+        taken = os.readv(connection.fileno(), [memory])
+        if not taken:
+            raise EOFError
+        memory = memory[taken:]

@@ -1,0 +1,53 @@
+"""From the indices of a batch to the batch: a dataset's samples, collated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from adjoint.data.collate import default_collate
+from adjoint.data.dataset import IterableDataset, rows
+
+Fetch = Callable[[Any], Any]
+
+
+def fetcher(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
+    """A function from one index, or from a list of them, to what a loader hands out.
+
+    That of an iterable dataset begins a pass through it, only counts the indices, and raises StopIteration at its end.
+    """
+    if isinstance(dataset, IterableDataset):
+        return _from_stream(iter(dataset), batched, collate_fn, drop_last)
+    return _from_indices(dataset, batched, collate_fn)
+
+
+def _from_indices(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any]) -> Fetch:
+    fetch_many = getattr(dataset, "__getitems__", None)
+
+    def fetch(at: Any) -> Any:
+        if not batched:
+            return collate_fn(dataset[at])
+        if collate_fn is default_collate:
+            batch = rows(dataset, at)
+            if batch is not None:
+                return batch
+        return collate_fn(fetch_many(at) if fetch_many else [dataset[i] for i in at])
+
+    return fetch
+
+
+def _from_stream(samples: Iterator[Any], batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
+    ended = False
+
+    def fetch(at: Any) -> Any:
+        nonlocal ended
+        if not batched:
+            return collate_fn(next(samples))
+        batch = [] if ended else list(islice(samples, len(at)))
+        ended = len(batch) < len(at)
+        if not batch or (drop_last and ended):
+            raise StopIteration
+        return collate_fn(batch)
+
+    return fetch

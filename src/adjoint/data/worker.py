@@ -1,0 +1,170 @@
+"""A process that fetches batches for another: what it does, what it knows of itself, and how it reports an error."""
+
+from __future__ import annotations
+
+import os
+import random
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from adjoint.core.generator import default_generator
+from adjoint.core.threads import set_num_threads
+from adjoint.data.channel import pack, send
+from adjoint.data.dataset import IterableDataset
+from adjoint.data.fetch import Fetch, fetcher
+
+BEGIN = "begin"
+LISTENS_FOR = 2.0  # seconds, after which a worker looks whether the process that it works for is still there
+
+
+class Job(NamedTuple):
+    """What all workers of one loader do."""
+
+    dataset: Any
+    batched: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    init_fn: Callable[[int], None] | None
+    workers: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """What a worker knows of itself; `dataset` is its own copy."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+    rng: Any = None
+    worker_method: str | None = "multiprocessing"
+
+
+class Ended:
+    """In place of a batch: this worker's pass through an iterable dataset is over."""
+
+
+class Failure:
+    """An exception of a worker on its way to the process that it works for."""
+
+    def __init__(self, error: BaseException, worker: int) -> None:
+        self.kind: Any = type(error)
+        self.text = (
+            f"Caught {self.kind.__name__} in DataLoader worker process {worker}.\n"
+            f"Original {''.join(traceback.format_exception(error))}"
+        )
+
+    def raise_again(self) -> NoReturn:
+        """Raise an error of the same type with the worker's traceback; RuntimeError where the type takes no text."""
+        if self.kind is KeyError:
+            raise KeyError(Verbatim(self.text))
+        try:
+            error = self.kind(message=self.text) if getattr(self.kind, "message", None) else self.kind(self.text)
+        except Exception:  # noqa: BLE001  a user's class may want other arguments, or any
+            raise RuntimeError(self.text) from None
+        raise error
+
+
+class Verbatim(str):
+    """Text that `KeyError`, which shows the repr of what it is given, shows as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker process of a DataLoader what it knows of itself, elsewhere None."""
+    return _info
+
+
+def work(connection: Connection, inherited: Iterable[Connection], job: Job, number: int) -> None:
+    """Answer the tasks that come through `connection` until it ends; `inherited` are ends of pipes of others.
+
+    A task is (number, indices), or BEGIN where a new pass begins; None ends the work.
+    """
+    global _info  # noqa: PLW0603  set once, in a process that is this worker's alone
+    for end in inherited:  # while a copy is open here, nobody learns that the process we work for is gone
+        end.close()
+    try:
+        set_num_threads(1)
+        _seed(job.seed, number)
+        _info = WorkerInfo(number, job.workers, job.seed + number, job.dataset)
+        tasks: SimpleQueue[Any] = SimpleQueue()
+        # A task is taken from the pipe at once: the other side must never wait for room while we wait for it.
+        Thread(target=_listen, args=(connection, tasks), daemon=True).start()
+        _answer(connection, tasks, job, number)
+    except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
+        pass  # the process that we work for is told of an interrupt too, or is gone
+
+
+def _answer(connection: Connection, tasks: SimpleQueue[Any], job: Job, worker: int) -> None:
+    failure: Failure | None = None
+    try:
+        if job.init_fn is not None:
+            job.init_fn(worker)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is raised where the batch is wanted
+        failure = Failure(error, worker)
+    fetch: Fetch | None = None
+    ended = False
+    while (task := tasks.get()) is not None:
+        if task == BEGIN:
+            fetch, ended = None, False
+        if task == BEGIN or ended:
+            continue
+        number, at = task
+        answer: Any = failure
+        if answer is None:
+            try:
+                if fetch is None:
+                    fetch = fetcher(job.dataset, job.batched, job.collate_fn, job.drop_last)
+                answer = fetch(at)
+            except Exception as error:  # noqa: BLE001  as above
+                ended = isinstance(error, StopIteration) and isinstance(job.dataset, IterableDataset)
+                answer = Ended() if ended else Failure(error, worker)
+        send(connection, number, *_packed(answer, worker))
+
+
+def _packed(answer: Any, worker: int) -> tuple[bytes, list[memoryview]]:
+    """The answer for the way; what cannot be sent is an error like any other."""
+    try:
+        return pack(answer)
+    except Exception as error:  # noqa: BLE001  pickling runs the code of users' classes
+        if not isinstance(answer, Failure):
+            return _packed(Failure(error, worker), worker)
+        answer.kind = RuntimeError
+        return pack(answer)
+
+
+def _listen(connection: Connection, tasks: SimpleQueue[Any]) -> None:
+    employer = os.getppid()
+    try:
+        while os.getppid() == employer:
+            if connection.poll(LISTENS_FOR):
+                task = connection.recv()
+                tasks.put(task)
+                if task is None:
+                    return
+    except (EOFError, OSError):
+        pass
+    tasks.put(None)
+
+
+def _seed(seed: int, worker: int) -> None:
+    """Python's, NumPy's and the library's generators, as PyTorch seeds those of its workers."""
+    random.seed(seed + worker)
+    default_generator.manual_seed(seed + worker)
+    words = np.random.SeedSequence([worker, seed & 0xFFFFFFFF, seed >> 32, 0]).generate_state(4)
+    np.random.seed(words)  # noqa: NPY002  the generator that users' datasets draw from

@@ -1,0 +1,224 @@
+"""The distribution: shapes, checks of parameters and samples, and what all distributions can be asked."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.size import Size
+from adjoint.core.tensor import Tensor
+from adjoint.distributions.constraint import Constraint, is_dependent, known
+from adjoint.distributions.parameters import broadcast_all, lazy_property
+
+
+class Distribution:
+    """A distribution over events of `event_shape`, one for each element of `batch_shape`.
+
+    While a step is compiled, or mapped over, values are not known, and the checks of `validate_args` are left out.
+    """
+
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    _validate_args: bool = __debug__
+    _batch_shape: Size
+    _event_shape: Size
+    _unexpanded: frozenset[str] = frozenset()  # tensors that `expand` leaves as they are
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Check, or do not check, the arguments of distributions that do not say. Raises ValueError but for a bool."""
+        if value not in [True, False]:
+            raise ValueError(f"expected True or False, got {value!r}")
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+
+    def _elementwise(self, validate_args: bool | None, **parameters: Any) -> None:
+        """Set up a distribution of numbers, one for each element of the parameters, which are broadcast."""
+        vars(self).update(zip(parameters, broadcast_all(*parameters.values()), strict=True))
+        first = vars(self)[next(iter(parameters))]
+        Distribution.__init__(self, first.shape, validate_args=validate_args)
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for a parameter outside its constraint."""
+        try:
+            expected = self.arg_constraints
+        except NotImplementedError:
+            expected = {}
+            warnings.warn(
+                f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
+                "initialize the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+        for name, constraint in expected.items():
+            if is_dependent(constraint):
+                continue
+            if name not in vars(self) and isinstance(getattr(type(self), name), lazy_property):
+                continue
+            value = getattr(self, name)
+            if not _holds(constraint, value):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                )
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distributions repeated to `batch_shape`: what is held for each is expanded without a copy."""
+        new = self._get_checked_instance(Distribution, _instance)
+        old, shape = len(self._batch_shape), Size(batch_shape)
+        for name, value in vars(self).items():
+            if name not in vars(new):
+                vars(new)[name] = value if name in self._unexpanded else _expanded(value, self._batch_shape, shape, old)
+        new._batch_shape, new._validate_args = shape, self._validate_args
+        return new
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape over which the parameters are batched."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one sample of one distribution."""
+        return self._event_shape
+
+    @property
+    def arg_constraints(self) -> dict[str, Constraint]:
+        """The constraint of each parameter, by its name."""
+        raise NotImplementedError
+
+    @property
+    def support(self) -> Any:
+        """The constraint that samples satisfy."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Any:
+        """E[x]."""
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Any:
+        """The likeliest value."""
+        raise NotImplementedError(f"{self.__class__} does not implement mode")
+
+    @property
+    def variance(self) -> Any:
+        """E[(x - E[x])²]."""
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Any:
+        """√variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """A sample, or `sample_shape` of them, without a gradient."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """A sample as a function of the parameters, through which gradients flow."""
+        raise NotImplementedError
+
+    def sample_n(self, n: int) -> Any:
+        """`sample((n,))`."""
+        warnings.warn(
+            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", category=FutureWarning, stacklevel=2
+        )
+        return self.sample((n,))
+
+    def log_prob(self, value: Any) -> Any:
+        """log of the probability (density) at `value`."""
+        raise NotImplementedError
+
+    def cdf(self, value: Any) -> Any:
+        """P[x ≤ value]."""
+        raise NotImplementedError
+
+    def icdf(self, value: Any) -> Any:
+        """The inverse of `cdf`."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All values of a discrete distribution, along a new first dimension; without `expand`, 1 in the batch's."""
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        """E[-log p(x)]."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Any:
+        """e to the entropy."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        """The shape of `sample_shape` samples."""
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _checked(self, value: Any) -> Any:
+        """`value`, which is checked if arguments are."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return value
+
+    def _validate_sample(self, value: Any) -> None:
+        """Raise ValueError for what is no tensor of the right shape within the support."""
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        shape, event = Size(value.shape), self._event_shape
+        if shape[len(shape) - len(event) :] != event:
+            raise ValueError(f"The right-most size of value must match event_shape: {shape} vs {event}.")
+        expected = Size((*self._batch_shape, *event))
+        if any(1 != i != j != 1 for i, j in zip(reversed(shape), reversed(expected), strict=False)):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}.")
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(
+                f"{self.__class__} does not define `support` to enable sample validation. Please initialize the "
+                "distribution with `validate_args=False` to turn off validation.",
+                stacklevel=4,
+            )
+            return
+        if not _holds(support, value):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """`_instance`, or a new one. Raises NotImplementedError for a class of others with an `__init__` of its own."""
+        made = next(c for c in type(self).__mro__ if "__init__" in vars(c))
+        if _instance is None and made is not cls and made.__module__.partition(".")[0] != __name__.partition(".")[0]:
+            known_class = next(c for c in made.__mro__[1:] if "__init__" in vars(c))
+            raise NotImplementedError(
+                f"Subclass {self.__class__.__name__} of {known_class.__name__} that defines a custom __init__ method "
+                "must also define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
+    def __repr__(self) -> str:
+        held = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
+        shown = ", ".join(f"{name}: {v if v.numel() == 1 else v.size()}" for name, v in held.items())
+        return f"{self.__class__.__name__}({shown})"
+
+
+def _holds(constraint: Any, value: Any) -> bool:
+    valid = constraint.check(value)
+    return not known(valid) or bool(valid.all())
+
+
+def _expanded(value: Any, batch: Size, shape: Size, old: int) -> Any:
+    """What is held for each distribution of a batch, or for each and further dimensions, for those of the new shape."""
+    if isinstance(value, Distribution):
+        return value.expand((*shape, *value.batch_shape[old:]))
+    if isinstance(value, Tensor) and value.shape[:old] == batch:
+        return value.expand(*shape, *value.shape[old:])
+    return value

@@ -1,0 +1,89 @@
+"""The product of independent distributions, taken as one over larger events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.distributions import constraints
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.parameters import sum_rightmost
+
+
+class Independent(Distribution):
+    """p(x) = Π p(xᵢ): the last `reinterpreted_batch_ndims` dimensions of the batch become part of the event.
+
+    Raises ValueError where the batch has fewer.
+    """
+
+    arg_constraints = constraints.of()
+
+    def __init__(
+        self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+    ) -> None:
+        batch = base_distribution.batch_shape
+        if reinterpreted_batch_ndims > len(batch):
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+                f"{reinterpreted_batch_ndims} vs {len(batch)}"
+            )
+        self.base_dist = base_distribution
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+        cut = len(batch) - reinterpreted_batch_ndims
+        event = (*batch[cut:], *base_distribution.event_shape)
+        super().__init__(batch[:cut], event, validate_args=validate_args)
+
+    @property
+    def has_rsample(self) -> Any:
+        """Whether the base has."""
+        return self.base_dist.has_rsample
+
+    @property
+    def has_enumerate_support(self) -> Any:
+        """Whether the base has, and nothing is reinterpreted."""
+        return self.reinterpreted_batch_ndims <= 0 and self.base_dist.has_enumerate_support
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """That of the base, over all of an event."""
+        base, dims = self.base_dist.support, self.reinterpreted_batch_ndims
+        return constraints.independent(base, dims) if dims else base
+
+    @property
+    def mean(self) -> Any:
+        """That of the base."""
+        return self.base_dist.mean
+
+    @property
+    def mode(self) -> Any:
+        """That of the base."""
+        return self.base_dist.mode
+
+    @property
+    def variance(self) -> Any:
+        """That of the base."""
+        return self.base_dist.variance
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Of the base."""
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """Of the base."""
+        return self.base_dist.rsample(sample_shape)
+
+    def log_prob(self, value: Any) -> Any:
+        """Σ log p(xᵢ)."""
+        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+
+    def entropy(self) -> Any:
+        """The sum of the entropies."""
+        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """That of the base. Raises NotImplementedError where that would be a product of supports."""
+        if self.reinterpreted_batch_ndims > 0:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand=expand)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"

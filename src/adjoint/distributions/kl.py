@@ -1,0 +1,63 @@
+"""The Kullback-Leibler divergence between two distributions, by the formula registered for their classes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from adjoint.distributions.distribution import Distribution
+
+_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
+_FOUND: dict[tuple[type, type], Callable[[Any, Any], Any] | None] = {}
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Any:
+    """KL(p ‖ q) = E[log p(x) - log q(x)] under p: of the shape of the batch.
+
+    Raises NotImplementedError where no formula is known for the two.
+    """
+    kinds = type(p), type(q)
+    if kinds not in _FOUND:
+        _FOUND[kinds] = _find(*kinds)
+    formula = _FOUND[kinds]
+    if formula is None:
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {kinds[0].__name__} and q type {kinds[1].__name__}"
+        )
+    return formula(p, q)
+
+
+def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
+    """Take the decorated function (p, q) for these classes and classes made from them.
+
+    Of several that apply, that of the nearest classes is taken. Raises TypeError for what is no distribution's class.
+    """
+    for name, kind in (("type_p", type_p), ("type_q", type_q)):
+        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+            raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
+
+    def register(formula: Any) -> Any:
+        _REGISTRY[type_p, type_q] = formula
+        _FOUND.clear()
+        return formula
+
+    return register
+
+
+def _find(type_p: type, type_q: type) -> Callable[[Any, Any], Any] | None:
+    """The formula of the nearest classes; a warning where p's nearest and q's nearest are those of different ones."""
+    candidates = [pair for pair in _REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
+    if not candidates:
+        return None
+    near_p, near_q = type_p.__mro__.index, type_q.__mro__.index
+    left = min(candidates, key=lambda pair: (near_p(pair[0]), near_q(pair[1])))
+    right = min(candidates, key=lambda pair: (near_q(pair[1]), near_p(pair[0])))
+    if _REGISTRY[left] is not _REGISTRY[right]:
+        warnings.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). "
+            f"Please register_kl({left[0].__name__}, {right[1].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _REGISTRY[left]

@@ -1,0 +1,105 @@
+"""Mixtures of distributions of one kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.distributions import constraints
+from adjoint.distributions.categorical import Categorical
+from adjoint.distributions.constraint import MixtureSameFamilyConstraint
+from adjoint.distributions.distribution import Distribution
+
+
+class MixtureSameFamily(Distribution):
+    """p(x) = Σₖ πₖ pₖ(x): π of `mixture_distribution`, pₖ the k-th along the last batch dimension of the components.
+
+    Raises ValueError for a mixture that is not categorical, components that are no distribution, and shapes that
+    do not fit.
+    """
+
+    arg_constraints = constraints.of()
+    has_rsample = False
+
+    def __init__(
+        self, mixture_distribution: Categorical, component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(mixture_distribution, Categorical):
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+        if not isinstance(component_distribution, Distribution):
+            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
+        self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
+        batch, components = mixture_distribution.batch_shape, component_distribution.batch_shape
+        if any(1 != i != j != 1 for i, j in zip(reversed(batch), reversed(components[:-1]), strict=False)):
+            raise ValueError(
+                f"`mixture_distribution.batch_shape` ({batch}) is not compatible with "
+                f"`component_distribution.batch_shape`({components[:-1]})"
+            )
+        self._num_component = mixture_distribution.logits.shape[-1]
+        if self._num_component != components[-1]:
+            raise ValueError(
+                f"`mixture_distribution component` ({self._num_component}) does not equal "
+                f"`component_distribution.batch_shape[-1]` ({components[-1]})"
+            )
+        event = component_distribution.event_shape
+        self._event_ndims = len(event)
+        super().__init__(batch_shape=components[:-1], event_shape=event, validate_args=validate_args)
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """What is in the support of all components."""
+        return MixtureSameFamilyConstraint(self._component_distribution.support)
+
+    @property
+    def mixture_distribution(self) -> Any:
+        """That of the component's number."""
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Any:
+        """The components, along the last batch dimension."""
+        return self._component_distribution
+
+    def _weighted(self, values: Any) -> Any:
+        """Σₖ πₖ vₖ."""
+        probs, dims = self._mixture_distribution.probs, len(self._mixture_distribution.batch_shape)
+        lead = 0 if dims == 1 else len(self._batch_shape) - dims
+        shape = (*probs.shape[:-1], *(1,) * lead, probs.shape[-1], *(1,) * self._event_ndims)
+        return (probs.reshape(shape) * values).sum(dim=-1 - self._event_ndims)
+
+    def _pad(self, x: Any) -> Any:
+        return x.unsqueeze(-1 - self._event_ndims)
+
+    @property
+    def mean(self) -> Any:
+        """Σ πₖ mₖ."""
+        return self._weighted(self._component_distribution.mean)
+
+    @property
+    def variance(self) -> Any:
+        """Σ πₖ (vₖ + (mₖ - m)²)."""
+        components = self._component_distribution
+        return self._weighted(components.variance) + self._weighted((components.mean - self._pad(self.mean)).pow(2.0))
+
+    def cdf(self, x: Any) -> Any:
+        """Σ πₖ P[xₖ ≤ x]."""
+        return (self._component_distribution.cdf(self._pad(x)) * self._mixture_distribution.probs).sum(dim=-1)
+
+    def log_prob(self, x: Any) -> Any:
+        """log Σ πₖ pₖ(x)."""
+        each = self._component_distribution.log_prob(self._pad(self._checked(x)))
+        return (each + self._mixture_distribution.logits.log_softmax(dim=-1)).logsumexp(dim=-1)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """A sample of all components, of which that is taken which the mixture draws."""
+        with no_grad():
+            event = self._event_shape
+            chosen = self._mixture_distribution.sample(sample_shape)
+            components = self._component_distribution.sample(sample_shape)
+            dim = len(sample_shape) + len(self._batch_shape)
+            places = chosen.reshape(*chosen.shape, *(1,) * (len(event) + 1)).expand(*chosen.shape, 1, *event)
+            return components.gather(dim, places).squeeze(dim)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

@@ -1,0 +1,130 @@
+"""Parameters of distributions: brought to one shape, and probabilities and log-odds made from one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adjoint.autograd.grad_mode import enable_grad
+from adjoint.core.dtype import get_default_dtype
+from adjoint.core.limits import finfo
+from adjoint.core.tensor import Tensor
+from adjoint.functions import creation
+from adjoint.functions.arrangement import broadcast_tensors
+
+EULER = 0.57721566490153286061  # -Γ'(1)
+
+
+class lazy_property:
+    """A property computed when it is first asked for, and then kept in the instance."""
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped = wrapped
+        self.__name__ = wrapped.__name__
+        self.__doc__ = wrapped.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.__name__, value)
+        return value
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """The values as tensors of one shape; numbers take the dtype of the first tensor, or the default one.
+
+    Raises ValueError for what is neither a number nor a tensor.
+    """
+    if not all(isinstance(v, Tensor | int | float) for v in values):
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
+    kind = next((v.dtype for v in values if isinstance(v, Tensor)), None) or get_default_dtype()
+    tensors = [v if isinstance(v, Tensor) else creation.tensor(v, dtype=kind) for v in values]
+    if all(v.array.shape == tensors[0].array.shape for v in tensors):
+        return tuple(tensors)
+    return tuple(broadcast_tensors(*tensors))
+
+
+def either(probs: Any, logits: Any) -> str:
+    """Which of the two is given. Raises ValueError unless it is one."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    return "logits" if probs is None else "probs"
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """min(max(p, ε), 1 - ε)."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """softmax of the last dimension, or, binary, 1 / (1 + e⁻ˡ) of each element."""
+    return logits.sigmoid() if is_binary else logits.softmax(dim=-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """log p, or, binary, log p - log(1 - p); p is first kept off 0 and 1."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
+
+
+def sum_rightmost(value: Any, dim: int) -> Any:
+    """The sum over the last `dim` dimensions."""
+    return value if dim == 0 else value.reshape(*value.shape[: value.dim() - dim], -1).sum(-1)
+
+
+def standard_normal(shape: Any, like: Tensor) -> Tensor:
+    """Numbers normal with mean 0 and variance 1, in the dtype of `like`."""
+    return creation.empty(shape, dtype=like.dtype).normal_()
+
+
+def uniform(shape: Any, like: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+    """Numbers uniform over [low, high), in the dtype of `like`."""
+    return creation.empty(shape, dtype=like.dtype).uniform_(low, high)
+
+
+def _triangle(n: int, diag: int) -> tuple[Tensor, Tensor]:
+    """The rows and columns of what lies in or below the diagonal `diag` of an n by n matrix, row by row."""
+    places = [(i, j) for i in range(n) for j in range(min(n, i + diag + 1))]
+    rows, columns = zip(*places, strict=True) if places else ((), ())
+    return creation.tensor(rows, dtype="int64"), creation.tensor(columns, dtype="int64")
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """What lies in or below the diagonal `diag`, row by row: (…, D, D) → (…, N). Raises ValueError past the corner."""
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows, columns = _triangle(n, diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """The matrix whose triangle `tril_matrix_to_vec` reads, 0 elsewhere: (…, N) → (…, D, D).
+
+    Raises ValueError for a length N that no triangle has.
+    """
+    size = vec.shape[-1]
+    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * size + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if round(n) - n > finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {size} which cannot be expressed as the lower triangular part of a square "
+            "D x D matrix."
+        )
+    side = round(n)
+    rows, columns = _triangle(side, diag)
+    flat = creation.zeros((*vec.shape[:-1], side * side), dtype=vec.dtype)
+    places = (rows * side + columns).expand(vec.shape)
+    return flat.scatter(-1, places, vec).reshape(*vec.shape[:-1], side, side)
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
+    return creation.empty(shape, dtype=dtype, device=device).normal_()
+
+
+# what classes of others' distributions import from here, by PyTorch's names
+_sum_rightmost, euler_constant = sum_rightmost, EULER

@@ -1,0 +1,84 @@
+"""Dropout under PyTorch's top-level names: in place, of whole features, and so that mean and variance stay."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.generator import default_generator
+from adjoint.core.tensor import Tensor
+from adjoint.functions.memory_order import as_it_lies
+from adjoint.functions.surface import in_place
+from adjoint.ops import arithmetic, random
+
+__all__ = [
+    "alpha_dropout", "alpha_dropout_", "dropout_", "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout",
+    "feature_dropout_",
+]  # fmt: skip
+
+SATURATION = 1.7580993408473766  # -scale · alpha of selu: what a dropped element becomes, but for the sign
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Each element with probability p what selu gives far to the left, then all scaled back to mean 0 and variance 1.
+
+    Raises RuntimeError for a probability outside [0, 1]. Source: Klambauer et al., 2017.
+    """
+    return _dropped(input, p, train, False, True)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place alpha_dropout."""
+    return _written(input, p, train, False, True, "alpha_dropout_")
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place dropout. Raises RuntimeError for a probability outside [0, 1]."""
+    return _written(input, p, train, False, False, "dropout_")
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`alpha_dropout` of whole features: all of (n, c, …) together. Raises RuntimeError below two dimensions."""
+    return _dropped(input, p, train, True, True)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place feature_alpha_dropout."""
+    return _written(input, p, train, True, True, "feature_alpha_dropout_")
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Each feature (n, c, …) 0 with probability p, else divided by 1 - p. Raises RuntimeError below two dimensions."""
+    return _dropped(input, p, train, True, False)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place feature_dropout."""
+    return _written(input, p, train, True, False, "feature_dropout_")
+
+
+def _written(input: Tensor, p: float, train: bool, by_feature: bool, alpha: bool, name: str) -> Tensor:
+    made: Tensor = in_place(lambda x: _dropped(x, p, train, by_feature, alpha), name)(input)
+    return made
+
+
+def _dropped(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Any:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not train or p == 0 or not x.numel():
+        return x
+    if p == 1:
+        return arithmetic.mul(x, 0.0)
+    if by_feature and x.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    kind, shape = x.array.dtype, x.array.shape
+    if by_feature:
+        sizes = (*shape[:2], *(1 for _ in shape[2:]))
+        kept: Any = random.coin(shape=sizes, dtype=kind, p=1 - p, generator=default_generator)
+    else:
+        kept = as_it_lies(x, lambda order: random.coin(shape=order, dtype=kind, p=1 - p, generator=default_generator))
+    if not alpha:
+        return arithmetic.mul(x, kept / (1 - p))
+    scale = 1 / math.sqrt((SATURATION**2 * p + 1) * (1 - p))
+    shift = (kept - 1.0) * (SATURATION * scale) + SATURATION * scale * p
+    return arithmetic.add(arithmetic.mul(x, kept * scale), shift)

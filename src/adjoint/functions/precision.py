@@ -1,0 +1,90 @@
+"""In which precision a function computes: bfloat16 in float32 from end to end, and what autocast asks for.
+
+A function that is composed of ops rounds to bfloat16 after each of them. One that PyTorch computes as a whole is
+declared here to round once, at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from adjoint.core.autocast import lowered, raised
+from adjoint.core.dtype import default
+from adjoint.core.mode import mode, unusual
+from adjoint.core.parameters import parameters_of
+from adjoint.core.tensor import Tensor
+from adjoint.core.widening import narrowed, widened
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+ASIDE = frozenset({"running_mean", "running_var"})  # which a function writes, in their own type
+
+
+def in_float32(function: Function) -> Function:
+    """`function`, which on tensors of bfloat16 computes in float32 and rounds its results once."""
+    return _declared(function, listed=False, by_input=False)
+
+
+def normalizing(function: Function) -> Function:
+    """As `in_float32`; the results have the type of the input alone, whatever that of weights and statistics."""
+    return _declared(function, listed=False, by_input=True)
+
+
+def sensitive(function: Function) -> Function:
+    """As `in_float32`; and where autocast is on, it computes in float32 and its results are float32."""
+    return _declared(function, listed=True, by_input=False)
+
+
+def lowering(function: Function) -> Function:
+    """`function`, which where autocast is on computes in its type: products, whose sums are float32 all the same."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if unusual.count and mode.autocast is not None:
+            args, kwargs = _each(lowered, args, kwargs)
+        return function(*args, **kwargs)
+
+    published: Any = call
+    return published
+
+
+def _declared(function: Function, listed: bool, by_input: bool) -> Function:
+    names = parameters_of(function).positional
+    place = names.index("inplace") if "inplace" in names else len(names)
+    aside = {i for i, name in enumerate(names) if name in ASIDE}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if listed and unusual.count and mode.autocast is not None:
+            args, kwargs = _each(raised, args, kwargs)
+        if not default.narrow or kwargs.get("inplace") or (len(args) > place and args[place]):
+            return function(*args, **kwargs)
+        given = [x.array.dtype for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        floating = [kind for kind in given if kind.kind in "fcV"][: 1 if by_input else None]
+        if not floating or any(kind.kind != "V" for kind in floating):
+            return function(*args, **kwargs)
+        args = tuple([x if i in aside else _wide(x) for i, x in enumerate(args)])
+        kwargs = {name: x if name in ASIDE else _wide(x) for name, x in kwargs.items()}
+        return _rounded(function(*args, **kwargs))
+
+    call.parameters = names  # type: ignore[attr-defined]
+    published: Any = call
+    return published
+
+
+def _each(change: Callable[[Any], Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+    return tuple(map(change, args)), {name: change(x) for name, x in kwargs.items()}
+
+
+def _wide(x: Any) -> Any:
+    return widened(x) if isinstance(x, Tensor) else x
+
+
+def _rounded(out: Any) -> Any:
+    if isinstance(out, Tensor):
+        return narrowed(out)
+    if not isinstance(out, tuple):
+        return out
+    rounded = map(_rounded, out)
+    return type(out)(*rounded) if hasattr(out, "_fields") else tuple(rounded)

@@ -1,0 +1,59 @@
+"""Rectifiers under the names that they have beside the modules' functions: in place, and with slopes at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.generator import default_generator
+from adjoint.core.tensor import Tensor
+from adjoint.functions import activation, elementary, gating
+from adjoint.functions.precision import in_float32
+from adjoint.functions.surface import in_place, named, public
+from adjoint.ops import arithmetic, comparison, random, selection
+
+__all__ = ["celu", "celu_", "hardshrink", "prelu", "rrelu", "rrelu_", "selu_", "threshold_"]
+
+celu, hardshrink, prelu = gating.celu, gating.hardshrink, gating.prelu
+public()(hardshrink)
+public()(prelu)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place celu."""
+    return gating.celu(input, alpha, inplace=True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """In-place selu."""
+    return activation.selu(input, inplace=True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """In-place threshold."""
+    return elementary.threshold(input, threshold, value, inplace=True)
+
+
+@in_float32
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+) -> Tensor:
+    """x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean.
+
+    Raises RuntimeError for a lower bound above the upper one. Source: Xu et al., 2015.
+    """
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not training:
+        below = arithmetic.mul(input, (lower + upper) / 2)
+        return named(selection.where(comparison.gt(input, 0.0), input, below), "RreluWithNoiseBackward0")
+    source = default_generator if generator is None else generator
+    slopes = random.rrelu_slopes(input.detach(), low=lower, high=upper, generator=source)
+    return named(arithmetic.mul(input, slopes), "RreluWithNoiseBackward0")
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+) -> Tensor:
+    """In-place rrelu."""
+    made: Tensor = in_place(lambda x: rrelu(selection.copy(x), lower, upper, training, generator), "rrelu_")(input)
+    return made

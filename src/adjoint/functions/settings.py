@@ -1,0 +1,90 @@
+"""Settings that programs make for PyTorch: here the device is the CPU, and results have the same bits each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.device import device as Device
+from adjoint.core.dtype import numpy_dtype
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "can_cast", "get_default_device", "get_deterministic_debug_mode",
+    "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
+    "set_default_device", "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads",
+    "set_warn_always", "use_deterministic_algorithms",
+]  # fmt: skip
+
+LEVELS = ("default", "warn", "error")
+_chosen: dict[str, Any] = {"deterministic": 0, "warn always": False, "threads": 1}
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """True where every kind of number of one dtype has its like in the other: not complex to real, float to integer."""
+    ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+    source, target = (ranks[numpy_dtype(kind).kind] for kind in (from_, to))
+    return source <= target
+
+
+def get_default_device() -> Any:
+    """The CPU."""
+    return Device("cpu")
+
+
+def set_default_device(device: Any) -> None:
+    """Nothing for the CPU, or None. Raises RuntimeError for another device."""
+    if device is not None:
+        Device(device)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Note what is asked for: each result has the same bits at each run, whatever the number of threads."""
+    _chosen["deterministic"] = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` was told."""
+    return bool(_chosen["deterministic"])
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """What `use_deterministic_algorithms` was told of warnings."""
+    return bool(_chosen["deterministic"] == 1)
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """`use_deterministic_algorithms` by 0, 1, 2 or "default", "warn", "error". Raises RuntimeError for other values."""
+    if debug_mode not in (*LEVELS, *range(len(LEVELS))):
+        raise RuntimeError(f"invalid value of debug_mode, expected one of {', '.join(LEVELS)}, but got {debug_mode}")
+    _chosen["deterministic"] = LEVELS.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: what was asked for."""
+    return int(_chosen["deterministic"])
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Note what is asked for: how often Python shows a warning is up to its own filters."""
+    _chosen["warn always"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was told."""
+    return bool(_chosen["warn always"])
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: the smallest numbers stay as they are."""
+    return False
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Note the number: ops run one after another. Raises RuntimeError unless it is positive."""
+    if n <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _chosen["threads"] = n
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was told."""
+    return int(_chosen["threads"])

@@ -1,0 +1,148 @@
+"""`np.sin(tensor)` and its kind: NumPy's and SciPy's ufuncs as functions of the library, on the tape.
+
+Without a counterpart, tensors that want no gradient go through NumPy; for others that would lose the gradient, and is
+an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.tensor import Tensor, wrap
+from adjoint.functions.creation import as_tensor
+from adjoint.interop.ufunc_table import CALLS, REDUCTIONS, RUNNING
+
+Function = Callable[..., Any]
+
+
+def ufunc(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `__array_ufunc__` returns: the counterpart's result, or NumPy's where no gradient is lost."""
+    if not kwargs and method == "__call__" and called.__name__ in CALLS:
+        return CALLS[called.__name__](*map(_operand, inputs))
+    out, where = kwargs.pop("out", None), kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    plan = None if method not in METHODS else METHODS[method](called, dtype, kwargs)
+    if plan is None or where is not True or kwargs:
+        return _by_numpy(called, method, inputs, {**kwargs, "dtype": dtype, "where": where, "out": out})
+    result = plan(*[_operand(x) for x in inputs])
+    if dtype is not None and method == "__call__" and result.array.dtype.kind != "b":
+        result = result.to(np.dtype(dtype))
+    return result if out is None else into(called.__name__, out, result)
+
+
+def _call(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
+    kwargs.pop("casting", None)
+    found = CALLS.get(called.__name__)
+    if found is None or dtype is None or called.nout > 1:
+        return found
+    return lambda *inputs: found(*[x.to(np.dtype(dtype)) if _computes(x, dtype) else x for x in inputs])
+
+
+def _computes(x: Any, dtype: Any) -> bool:
+    return isinstance(x, Tensor) and np.dtype(dtype).kind in "fc"
+
+
+def _reduce(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
+    found = REDUCTIONS.get(called.__name__)
+    if found is None or kwargs.get("initial") is not None:
+        return None
+    axis, keepdims = kwargs.pop("axis", 0), kwargs.pop("keepdims", False)
+    kwargs.pop("initial", None)
+
+    def fold(x: Any) -> Any:
+        x = x if dtype is None else x.to(np.dtype(dtype))
+        return found(x, axis=axis, keepdims=keepdims)
+
+    return fold
+
+
+def _accumulate(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
+    found = RUNNING.get(called.__name__)
+    axis = kwargs.pop("axis", 0)
+    return None if found is None else lambda x: found(x if dtype is None else x.to(np.dtype(dtype)), axis=axis)
+
+
+def _outer(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
+    found = CALLS.get(called.__name__) if called.nin == 2 and dtype is None else None
+    if found is None:
+        return None
+    return lambda x, y: found(tensor_of(x).reshape((*np.shape(x), *(1,) * np.ndim(y))), y)
+
+
+METHODS: dict[str, Callable[..., Function | None]] = {
+    "__call__": _call, "reduce": _reduce, "accumulate": _accumulate, "outer": _outer,
+}  # fmt: skip
+
+
+def tensor_of(x: Any) -> Any:
+    """x as a tensor."""
+    return x if isinstance(x, Tensor) else as_tensor(x)
+
+
+def _operand(x: Any) -> Any:
+    """Lists as tensors; tensors, arrays and numbers as they are, so that numbers do not decide the type."""
+    return x if isinstance(x, TAKEN) else as_tensor(x)
+
+
+TAKEN = (Tensor, np.ndarray, np.generic, int, float, complex)
+
+
+def wanting(values: Any) -> bool:
+    """True if a tensor in nested values wants a gradient."""
+    if isinstance(values, Tensor):
+        return values.requires_grad
+    if isinstance(values, dict):
+        return any(map(wanting, values.values()))
+    return isinstance(values, (list, tuple)) and any(map(wanting, values))
+
+
+def plain(values: Any) -> Any:
+    """Nested values with arrays in the place of tensors."""
+    if isinstance(values, Tensor):
+        return values.detach().numpy()
+    if isinstance(values, dict):
+        return {name: plain(value) for name, value in values.items()}
+    if type(values) in (list, tuple):
+        return type(values)(map(plain, values))
+    return values
+
+
+def refuse(name: str) -> None:
+    """Raise TypeError: a gradient would be lost."""
+    raise TypeError(f"{name} has no differentiable counterpart; use t.detach().numpy()")
+
+
+def _by_numpy(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "where" and v is True)}
+    if wanting(inputs) or wanting(kwargs):
+        refuse(f"{_home(called)}.{called.__name__}" + ("" if method == "__call__" else f".{method}"))
+    result = getattr(called, method)(*plain(inputs), **plain(kwargs))
+    out = kwargs.get("out")
+    if out is not None:
+        return out if called.nout > 1 else out[0]
+    if isinstance(result, tuple):
+        return tuple(wrap(np.asarray(r)) for r in result)
+    return None if result is None else wrap(np.asarray(result))
+
+
+def _home(called: Any) -> str:
+    return "np" if getattr(np, called.__name__, None) is called else "scipy.special"
+
+
+def into(name: str, out: tuple[Any, ...], result: Any) -> Any:
+    """The result written into `out`: in place in tensors, and in arrays if no gradient would be lost."""
+    given = result if isinstance(result, tuple) else (result,)
+    for target, value in zip(out, given, strict=True):
+        if isinstance(target, Tensor):
+            target.copy_(value)
+        elif target is not None:
+            if value.requires_grad:
+                raise TypeError(
+                    f"np.{name}: an array given as out= cannot hold a result that requires grad; "
+                    "use a tensor, or t.detach().numpy()"
+                )
+            np.copyto(target, value.numpy(), casting="same_kind")
+    return out if len(out) > 1 else out[0]

@@ -1,0 +1,294 @@
+"""Parameters that are functions of others: computed anew whenever they are read, from what is trained instead."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
+
+from adjoint.core.mode import Scope
+from adjoint.core.tensor import Tensor
+from adjoint.nn.containers import ModuleDict, ModuleList
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
+
+__all__ = [
+    "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
+    "transfer_parametrizations_and_params", "type_before_parametrizations",
+]  # fmt: skip
+
+
+class Cache:
+    """How many `cached` blocks are open, and what has been computed in them."""
+
+    depth: ClassVar[int] = 0
+    found: ClassVar[dict[tuple[int, str], Any]] = {}
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Within the block each parametrized tensor is computed once, when it is first read."""
+    Cache.depth += 1
+    try:
+        yield
+    finally:
+        Cache.depth -= 1
+        if not Cache.depth:
+            Cache.found = {}
+
+
+class ParametrizationList(ModuleList):
+    """The modules that make a tensor, one after the other, and what they make it of: `original`, or `original0`, ….
+
+    Raises ValueError where the first values do not come from a `right_inverse` as tensors of the same type, and, unless
+    `unsafe`, where the tensor would get another shape or type.
+    """
+
+    original: Any
+    unsafe: bool
+
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not modules:
+            raise ValueError("ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        shape, kind = tuple(original.shape), original.dtype
+        with Scope(recording=False):
+            value: Any = original
+            for module in reversed(list(self)):
+                if hasattr(module, "right_inverse"):
+                    with suppress(NotImplementedError):
+                        value = module.right_inverse(value)
+        if not isinstance(value, Tensor) and not isinstance(value, Sequence):
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"{type(value).__name__}"
+            )
+        self.is_tensor = isinstance(value, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(value)
+        if isinstance(value, Tensor):
+            if value.dtype != kind:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                    f"original.dtype: {kind}\nright_inverse(original).dtype: {value.dtype}"
+                )
+            _put(original, value)
+            _register(self, "original", original)
+        else:
+            for i, each in enumerate(value):
+                if not isinstance(each, Tensor):
+                    raise ValueError(
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
+                        f"{i} of the sequence with type {type(each).__name__}."
+                    )
+                held: Any = each.detach()
+                if isinstance(original, Parameter):
+                    held = Parameter(held, original.requires_grad)
+                _register(self, f"original{i}", held)
+        if not unsafe:
+            _check("Registering a parametrization", self(), shape, kind)
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Take the originals of which the tensor would be `value`. Raises RuntimeError if a module cannot say them."""
+        with Scope(recording=False):
+            found: Any = value
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                found = module.right_inverse(found)
+            if self.is_tensor:
+                if not isinstance(found, Tensor):
+                    raise ValueError(f"`right_inverse` should return a tensor. Got {type(found).__name__}")
+                _put(self.original, found, self.original.dtype)
+                return
+            if not isinstance(found, Sequence) or len(found) != self.ntensors:
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of {self.ntensors} tensors, as at first. Got {found!r}"
+                )
+            for i, each in enumerate(found):
+                own = getattr(self, f"original{i}")
+                _put(own, each, own.dtype)
+
+    def forward(self) -> Tensor:
+        first, *rest = self
+        names = ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
+        x: Any = first(*(getattr(self, name) for name in names))
+        for module in rest:
+            x = module(x)
+        made: Tensor = x
+        return made
+
+
+def _put(own: Any, value: Any, kind: Any = None) -> None:
+    """Let a tensor, which stays the same object, have these values and this shape."""
+    if kind is not None and value.dtype != kind:
+        raise ValueError(f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has {kind}")
+    if value is own:
+        return
+    with Scope(recording=False):
+        if tuple(value.shape) == tuple(own.shape):
+            own.copy_(value)
+        else:
+            own.data = value.detach().clone()
+
+
+def _register(module: Module, name: str, tensor: Any) -> None:
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
+
+
+def _check(what: str, found: Any, shape: tuple[int, ...], kind: Any) -> None:
+    if not isinstance(found, Tensor):
+        raise ValueError(f"A parametrization must return a tensor. Got {type(found).__name__}.")
+    if found.dtype != kind:
+        raise ValueError(
+            f"{what} may not change the dtype of the tensor, unless the `unsafe` flag is enabled.\n"
+            f"unparametrized dtype: {kind}\nparametrized dtype: {found.dtype}"
+        )
+    if tuple(found.shape) != shape:
+        raise ValueError(
+            f"{what} may not change the shape of the tensor, unless the `unsafe` flag is enabled.\n"
+            f"unparametrized shape: {shape}\nparametrized shape: {tuple(found.shape)}"
+        )
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Let `module.tensor_name` be `parametrization` of what it was, which stands in `module.parametrizations` now.
+
+    A `right_inverse` of the parametrization gives the first values, and those when the tensor is assigned to. Raises
+    ValueError for names of no parameter or buffer and, unless `unsafe`, where shape or type would change.
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        held: Any = getattr(module, "parametrizations")[tensor_name]  # noqa: B009  it is no attribute of the class
+        if not unsafe:
+            before = getattr(module, tensor_name)
+            after = parametrization(before)
+            _check("Registering a parametrization", after, tuple(before.shape), before.dtype)
+            if hasattr(parametrization, "right_inverse"):
+                _check("The right_inverse of a parametrization", parametrization.right_inverse(after),
+                       tuple(before.shape), before.dtype)  # fmt: skip
+        held.append(parametrization)
+        held.unsafe = held.unsafe or unsafe
+    elif tensor_name in module._buffers or tensor_name in module._parameters:
+        made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
+        delattr(module, tensor_name)
+        if not is_parametrized(module):
+            _give_own_class(module)
+            module.parametrizations = ModuleDict()
+        _give_property(type(module), tensor_name)
+        module.parametrizations[tensor_name] = made
+    else:
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
+        )
+    return module
+
+
+def _give_own_class(module: Module) -> None:
+    """Put a class between the module and its own, for properties of this one module."""
+    kind: Any = type(module)
+
+    def refuse(self: Any) -> Any:
+        raise RuntimeError("Serialization of parametrized modules is only supported through state_dict().")
+
+    def copied(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            twin = memo[id(self)] = self.__new__(type(self))
+            state = {k: v for k, v in self.__dict__.items() if k not in ("_compiled_call_impl", "_detours")}
+            own = type(self)
+            fields = {k: v for k, v in vars(own).items() if k != "__weakref__"}
+            twin.__class__ = type(own.__name__, own.__bases__, fields)
+            twin.__setstate__(copy.deepcopy(state, memo))
+        return memo[id(self)]
+
+    fields = {"__getstate__": refuse, "__deepcopy__": copied, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), fields)
+
+
+def _give_property(kind: Any, name: str) -> None:
+    def read(self: Any) -> Any:
+        if not Cache.depth:
+            return self.parametrizations[name]()
+        key = (id(self), name)
+        if key not in Cache.found:
+            Cache.found[key] = self.parametrizations[name]()
+        return Cache.found[key]
+
+    def write(self: Any, value: Any) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(kind, name, property(read, write))
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether this tensor of the module, or any if none is named, is parametrized."""
+    held = module._modules.get("parametrizations")
+    if not isinstance(held, ModuleDict):
+        return False
+    return len(held) > 0 if tensor_name is None else tensor_name in held
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Make the tensor an ordinary one again: with its values of now, or else those of its original.
+
+    Raises ValueError if it is not parametrized, or if there are several originals and none of them is it.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+    held: Any = module.parametrizations[tensor_name]
+    if not held.is_tensor and not leave_parametrized:
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
+    original: Any = held.original if held.is_tensor else held.original0
+    if leave_parametrized:
+        with Scope(recording=False):
+            value = getattr(module, tensor_name).detach()
+        if held.is_tensor:
+            _put(original, value)
+        else:
+            original = Parameter(value.clone(), original.requires_grad) if isinstance(original, Parameter) else value
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    _register(module, tensor_name, original)
+    if not is_parametrized(module):
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The class of the module when nothing of it was parametrized."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Parametrize a module of the same class as another one is, with its originals; one tensor, or all.
+
+    Raises AssertionError if the first is not parametrized.
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    if type_before_parametrizations(from_module) is not type_before_parametrizations(to_module):
+        raise AssertionError("both modules must be of one class")
+    names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
+    for name in names:
+        if not hasattr(to_module, name):
+            setattr(to_module, name, copy.deepcopy(getattr(from_module, name).detach()))
+        held: Any = from_module.parametrizations[name]
+        for parametrization in held:
+            register_parametrization(to_module, name, parametrization, unsafe=held.unsafe)
+        other: Any = to_module.parametrizations[name]
+        for key, value in held._parameters.items():
+            _put(getattr(other, key), value)
+    return to_module

@@ -1,0 +1,27 @@
+"""Calls of a module with other parameters than its own, under the name of old."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from adjoint.nn.module import Module
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Module, parameters_and_buffers: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:  # fmt: skip
+    """`func.functional_call` under the name of old, with a warning."""
+    warnings.warn(
+        "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
+        "torch.func.functional_call instead which is a drop-in replacement.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    package: Any = sys.modules[__name__.partition(".")[0]]  # the top of the package, which nn stands below
+    called = package.func.functional_call
+    return called(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

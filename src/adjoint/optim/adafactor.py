@@ -1,0 +1,102 @@
+"""Adafactor, which keeps of a matrix of mean squares only the means of its rows and columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype import float64
+from adjoint.core.limits import finfo
+from adjoint.core.mode import concrete, setting, watch
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import zeros
+from adjoint.optim.entries import counted, entries
+from adjoint.optim.groups import Group, describe, index_of, with_gradients
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_one_element, fitted, flag, scalar
+
+
+class Adafactor(Optimizer):
+    """p ← p - α u / max(1, rms(u) / d), with u = g / √v and α = max(eps[1], rms(p)) min(lr, 1/√t).
+
+    v is the running mean of g², to which the new one is added with weight t^`beta2_decay`; of tensors with two or more
+    dimensions, the product of the means of its rows and columns over the mean of all. Before that p shrinks by
+    1 - lr weight_decay. √v is at least eps[0], by default the spacing of the numbers of p at 1; with `maximize` g is
+    the negated gradient. `foreach` chooses among PyTorch's implementations, and nothing here.
+    Raises ValueError for numbers out of range, and RuntimeError in `step` for complex parameters.
+    Source: Shazeer and Stern, 2018.
+    """
+
+    like_parameter = ("variance",)
+    single_numbers = ("step",)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0, weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def check_options(self, options: Group) -> None:
+        check_one_element("lr", options["lr"])
+        small, large = options["eps"]
+        for fits, text, value in (
+            (options["lr"] >= 0, "Learning rate should be >= 0", options["lr"]),
+            (options["beta2_decay"] <= 0, "beta2_decay should be <= 0", options["beta2_decay"]),
+            (small is None or small >= 0, "epsilon1 should be >= 0", small),
+            (large >= 0, "epsilon2 should be >= 0", large),
+            (options["d"] >= 1, "Clipping threshold d should be >= 1", options["d"]),
+            (options["weight_decay"] >= 0, "weight_decay should be >= 0", options["weight_decay"]),
+        ):
+            if not fits:
+                raise ValueError(f"{text} but is: {value}")
+
+    def update(self, group: Group) -> None:
+        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
+        given = watch(group, lambda g: g["eps"][0] is not None, "the first eps of Adafactor")
+        lr = scalar(setting(group, "lr"))
+        decay, clip, floor = setting(group, "beta2_decay"), setting(group, "d"), setting(group, ("eps", 1))
+        shrink = 1 - lr * setting(group, "weight_decay") if decays else 1
+        for p in with_gradients(group):
+            if p.is_complex():
+                raise RuntimeError(
+                    f"Adafactor does not support complex parameters: {describe(group, index_of(group, p))}"
+                )
+            state = self._state(p, group)
+            least = setting(group, ("eps", 0)) if given else finfo(p.dtype).eps
+            t = counted(state)
+            rate = _root_mean_square(p).clamp(min=floor) * t.rsqrt().clamp(max=lr)
+            factor, share, least = fitted((shrink, t**decay, least), p)
+            if decays:
+                p.mul_(factor)
+            g = -p.grad if maximize else p.grad
+            u = g * _variance(state, g, share, least).clamp(min=least * least).rsqrt()
+            (descent,) = fitted((-rate / (_root_mean_square(u) / clip).clamp(min=1.0),), p)
+            p.add_(u, alpha=descent)
+
+    def _state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        state = self.state[p]
+        if p.ndim > 1 and "row_var" not in state:
+            with concrete():
+                shape = list(p.shape)
+                state["row_var"] = zeros([*shape[:-1], 1], dtype=p.dtype)
+                state["col_var"] = zeros([*shape[:-2], 1, shape[-1]], dtype=p.dtype)
+        return entries(state, p, () if p.ndim > 1 else self.like_parameter, group)
+
+
+def _variance(state: dict[str, Any], g: Any, share: Any, least: Any) -> Any:
+    """The running mean of g², as far as it is kept, after the step's own."""
+    square = g * g
+    if g.ndim < 2:
+        return state["variance"].lerp_(square, share)
+    row, column = state["row_var"], state["col_var"]
+    row.lerp_(square.mean(-1, keepdim=True), share)
+    column.lerp_(square.mean(-2, keepdim=True), share)
+    return (row @ column).div_(row.mean(-2, keepdim=True).clamp(min=least))
+
+
+def _root_mean_square(x: Any) -> Any:
+    """|x| / √(how many), in float64."""
+    return x.norm(2).to(float64) / max(1, x.numel()) ** 0.5

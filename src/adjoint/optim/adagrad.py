@@ -1,0 +1,84 @@
+"""Adagrad, which divides each gradient by the root of the sum of all its squares so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.mode import concrete, setting
+from adjoint.core.native import Native
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import full_like
+from adjoint.optim.entries import elapsed, entries, single
+from adjoint.optim.groups import Group, with_gradients
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_implementation, check_learning_rate, check_number, flag, scalar
+from adjoint.optim.whole import change
+
+
+class Adagrad(Optimizer):
+    """p ← p - lr / (1 + (t - 1) lr_decay) · g / (√s + eps), with s ← s + g²; g includes weight_decay p.
+
+    s starts at `initial_accumulator_value`; with `maximize` g is the negated gradient. `foreach` and `fused` choose
+    among PyTorch's implementations, and nothing here; `differentiable` records the step itself.
+    Raises ValueError for negative numbers.
+    Source: Duchi et al., Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, 2011.
+    """
+
+    like_parameter = ("sum",)
+    single_numbers = ("step",)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+        maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        self.check_options(defaults)
+        check_implementation(defaults)
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._start(p, group)
+
+    def check_options(self, options: Group) -> None:
+        check_learning_rate(options["lr"])
+        for name in ("lr_decay", "weight_decay", "initial_accumulator_value"):
+            check_number(f"{name} value", options[name])
+        check_number("epsilon value", options["eps"])
+
+    def share_memory(self) -> None:
+        """Let worker processes see the state change."""
+        for entry in self.state.values():
+            entry["sum"].share_memory_()
+
+    def update(self, group: Group) -> None:
+        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
+        lr, lr_decay = scalar(setting(group, "lr")), setting(group, "lr_decay")
+        numbers = (setting(group, "weight_decay") if decays else 0, setting(group, "eps"))
+        for p in with_gradients(group):
+            if not self.state[p]:
+                with concrete():
+                    self._start(p, group)
+            state = entries(self.state[p], p, (), group)
+            descent = -lr / (1 + (elapsed(state) - 1) * lr_decay)
+            change(MOVE, (p, p.grad, state["sum"]), (*numbers, descent), (maximize, decays))
+
+    def _start(self, p: Tensor, group: Group) -> None:
+        value = self.defaults["initial_accumulator_value"]
+        self.state[p]["step"] = single(0.0, group)
+        self.state[p]["sum"] = full_like(p, complex(value, value) if p.is_complex() else value)
+
+
+def _move(p: Any, g: Any, total: Any, weight_decay: Any, eps: Any, descent: Any, maximize: bool, decays: bool) -> None:
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if decays:
+        g = g.add(p, alpha=weight_decay)
+    p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=descent)
+
+
+MOVE = Native("adagrad", _move, 2e-8, written=(0, 2))

@@ -1,0 +1,26 @@
+"""AdamW, which decays the weights apart from the gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.optim.adam import Adam
+
+
+class AdamW(Adam):
+    """Adam after p ← (1 - lr weight_decay) p: the decay does not pass through the running means.
+
+    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2017.
+    """
+
+    decoupled = True
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip

@@ -1,0 +1,73 @@
+"""ASGD: gradient descent, and the average of the parameters on its way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype import float64
+from adjoint.core.mode import concrete, setting
+from adjoint.core.native import Native
+from adjoint.optim.entries import counted, entries, of_numbers, single
+from adjoint.optim.groups import Group, with_gradients
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_learning_rate, check_number, flag, scalar
+from adjoint.optim.whole import change
+
+
+class ASGD(Optimizer):
+    """p ← (1 - lambd η) p - η g and ax ← ax + μ (p - ax), with η = lr / (1 + lambd lr t)^alpha, μ = 1 / max(1, t - t0).
+
+    t counts the steps before, but η is `lr` at first. ax, the average, is kept in the state. g includes
+    weight_decay p; with `maximize` it is the negated gradient. `foreach` and `capturable` choose among PyTorch's
+    implementations, and nothing here; `differentiable` records the step itself.
+    Raises ValueError for a negative rate or weight decay.
+    Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992.
+    """
+
+    like_parameter = ("ax",)
+    single_numbers = ("step", "eta", "mu")
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+        weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def check_options(self, options: Group) -> None:
+        check_learning_rate(options["lr"])
+        check_number("weight_decay value", options["weight_decay"])
+
+    def update(self, group: Group) -> None:
+        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
+        lr, lambd, alpha, t0 = scalar(setting(group, "lr")), *(setting(group, k) for k in ("lambd", "alpha", "t0"))
+        weight_decay = setting(group, "weight_decay") if decays else 0
+        for p in with_gradients(group):
+            if "eta" not in self.state[p]:
+                with concrete():
+                    self.state[p]["eta"] = single(float(group["lr"]))
+            state = entries(self.state[p], p, self.like_parameter, group, ones=("mu",))
+            t, eta, mu = counted(state), state["eta"].to(float64), state["mu"].to(float64)
+            numbers = (weight_decay, 1 - lambd * eta, -eta, 1 - mu, mu)
+            change(MOVE, (p, p.grad, state["ax"]), numbers, (maximize, decays))
+            state["eta"].copy_((lr / (1 + lambd * lr * t) ** alpha).to(of_numbers()))
+            state["mu"].copy_((1 / (t - t0).clamp(min=1.0)).to(of_numbers()))
+
+
+def _move(
+    p: Any, g: Any, average: Any, weight_decay: Any, shrink: Any, descent: Any, far: Any, near: Any, maximize: bool,
+    decays: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if decays:
+        g = g.add(p, alpha=weight_decay)
+    p.mul_(shrink).add_(g, alpha=descent)
+    average.mul_(far).add_(p, alpha=near)
+
+
+MOVE = Native("asgd", _move, 2e-8, written=(0, 2))

@@ -1,0 +1,157 @@
+"""L-BFGS: Newton's method, with the curvature taken from the last gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adjoint.autograd.grad_mode import enable_grad, no_grad
+from adjoint.core.mode import refuse_while_tracing
+from adjoint.functions.complex import view_as_real
+from adjoint.functions.creation import zeros
+from adjoint.functions.joining import cat
+from adjoint.optim.groups import Group
+from adjoint.optim.line_search import Point, strong_wolfe
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_learning_rate, scalar
+
+LEAST_CURVATURE = 1e-10  # of a pair of changes that is remembered
+
+
+class LBFGS(Optimizer):
+    """p ← p - t H g, with H g from the last `history_size` changes of p and of g; `max_iter` times in a `step`.
+
+    t is `lr`, in the very first iteration lr min(1, 1 / |g|₁); or, with `line_search_fn` "strong_wolfe", what satisfies
+    the strong Wolfe conditions. A step ends early after `max_eval` (1.25 `max_iter`) calls of the closure, with no
+    |gᵢ| above `tolerance_grad`, or once the changes of loss and parameters are below `tolerance_change`.
+    All parameters are one vector: there is one group. Raises ValueError for others, and for a negative rate.
+    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5.
+    """
+
+    def __init__(
+        self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+
+    def check_options(self, options: Group) -> None:
+        check_learning_rate(options["lr"])
+
+    @property
+    def _params(self) -> list[Any]:
+        return list(self.param_groups[0]["params"])
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any]) -> Any:
+        """Change the parameters up to `max_iter` times; `closure()` computes the loss and the gradients.
+
+        Gives the loss before. It decides by the values, so it cannot be part of a compiled step; the closure, or the
+        model in it, can be compiled. Raises RuntimeError for a line search of another name.
+        """
+        refuse_while_tracing("LBFGS.step()")
+        group = self.param_groups[0]
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first, loss, gradient = self._evaluate(closure)
+        calls = 1
+        state["func_evals"] += 1
+        if gradient.abs().max() <= group["tolerance_grad"]:
+            return first
+        lr = scalar(group["lr"])
+        for i in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            direction = _direction(state, gradient, group["history_size"])
+            state["d"], state["prev_flat_grad"], state["prev_loss"] = direction, gradient, loss
+            state["t"] = t = min(1.0, 1.0 / gradient.abs().sum()) * lr if state["n_iter"] == 1 else lr
+            slope = gradient.dot(direction)
+            if slope > -group["tolerance_change"]:
+                break
+            before, tried = loss, 0
+            if group["line_search_fn"] is not None:
+                start = Point(0.0, loss, gradient, slope)
+                trial = self._trial(closure, direction)
+                point, tried = strong_wolfe(trial, t, direction, start, group["max_eval"] - calls)
+                state["t"], loss, gradient, _ = point
+                t = point.t
+                self._move(direction, t)
+            else:
+                self._move(direction, t)
+                if i != group["max_iter"]:  # what comes after the last iteration, the next step computes
+                    _, loss, gradient = self._evaluate(closure)
+                    tried = 1
+            calls += tried
+            state["func_evals"] += tried
+            if (
+                calls >= group["max_eval"]
+                or gradient.abs().max() <= group["tolerance_grad"]
+                or (direction * t).abs().max() <= group["tolerance_change"]
+                or abs(loss - before) < group["tolerance_change"]
+            ):
+                break
+        return first
+
+    def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Any]:
+        """What the closure gives, the loss as a number, and all gradients as one vector."""
+        with enable_grad():
+            loss = closure()
+        parts = [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.detach() for p in self._params]
+        return loss, float(loss), cat([_real(part).reshape(-1) for part in parts])
+
+    def _move(self, direction: Any, t: Any) -> None:
+        at = 0
+        for p in map(_real, self._params):
+            p.add_(direction[at : at + p.numel()].reshape(p.shape), alpha=t)
+            at += p.numel()
+
+    def _trial(self, closure: Callable[[], Any], direction: Any) -> Callable[[Any], tuple[float, Any]]:
+        """The function which tells loss and gradient after a step, and takes the step back."""
+        here = [p.clone() for p in self._params]
+
+        def evaluate(t: Any) -> tuple[float, Any]:
+            self._move(direction, t)
+            _, loss, gradient = self._evaluate(closure)
+            for p, value in zip(self._params, here, strict=True):
+                p.copy_(value)
+            return loss, gradient
+
+        return evaluate
+
+
+def _direction(state: dict[str, Any], gradient: Any, most: int) -> Any:
+    """-H g by the two loops over the remembered changes, after the last change has joined them."""
+    if state["n_iter"] == 1:
+        state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+        return -gradient
+    memory = [state[name] for name in ("old_dirs", "old_stps", "ro")]
+    change, step = gradient - state["prev_flat_grad"], state["d"] * state["t"]
+    curvature = change.dot(step)
+    if curvature > LEAST_CURVATURE:
+        for held, new in zip(memory, (change, step, 1.0 / curvature), strict=True):
+            if len(held) == most:
+                held.pop(0)
+            held.append(new)
+        state["H_diag"] = curvature / change.dot(change)
+    shares = state.setdefault("al", [None] * most)
+    remembered = list(enumerate(zip(*memory, strict=True)))
+    q = -gradient
+    for i, (change, step, weight) in reversed(remembered):
+        shares[i] = step.dot(q) * weight
+        q.add_(change, alpha=-shares[i])
+    q = q * state["H_diag"]
+    for i, (change, step, weight) in remembered:
+        q.add_(step, alpha=shares[i] - change.dot(q) * weight)
+    return q
+
+
+def _real(x: Any) -> Any:
+    return view_as_real(x) if x.is_complex() else x

@@ -1,0 +1,104 @@
+"""A step along a direction that satisfies the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+DECREASE, CURVATURE = 1e-4, 0.9  # the constants of the two conditions
+NARROW = 1e-9  # the change of a parameter below which an interval is not divided further
+
+
+class Point(NamedTuple):
+    """A step `t`, and there the loss, its gradient, and its slope along the direction."""
+
+    t: Any
+    loss: float
+    gradient: Any
+    slope: Any
+
+
+def strong_wolfe(
+    evaluate: Callable[[Any], tuple[float, Any]], t: Any, direction: Any, start: Point, most: int
+) -> tuple[Point, int]:
+    """The point reached, and how often `evaluate`, which gives loss and gradient after a step, was called.
+
+    Wanted: loss ≤ loss₀ + 1e-4 t slope₀ and |slope| ≤ 0.9 |slope₀|. First the step grows from `t` until such a point,
+    or an interval around one, is found; then the interval shrinks. After the first, `most` points are tried.
+    Source: Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
+    """
+    tried = 0
+
+    def at(t: Any) -> Point:
+        nonlocal tried
+        tried += 1
+        loss, gradient = evaluate(t)
+        return Point(t, loss, gradient, gradient.dot(direction))
+
+    bracket = _bracket(at, t, start, most)
+    if len(bracket) == 1:
+        return bracket[0], tried
+    reach = direction.abs().max()
+    timid = False
+    while tried <= most and not abs(bracket[1].t - bracket[0].t) * reach < NARROW:
+        t, timid = _inside(_cubic_minimum(bracket[0], bracket[1]), bracket[0].t, bracket[1].t, timid)
+        point = at(t)
+        lowest_first = bracket[0].loss <= bracket[1].loss
+        low, high = bracket if lowest_first else bracket[::-1]
+        if _is_high(point, start) or point.loss >= low.loss:
+            bracket = [low, point] if lowest_first else [point, low]
+            continue
+        flat = _is_flat(point, start)
+        if not flat and point.slope * (high.t - low.t) >= 0:
+            high = low
+        bracket = [point, high] if lowest_first else [high, point]
+        if flat:
+            break
+    return bracket[0] if bracket[0].loss <= bracket[1].loss else bracket[1], tried
+
+
+def _bracket(at: Callable[[Any], Point], t: Any, start: Point, most: int) -> list[Point]:
+    """One point that satisfies the conditions, or two with one between them."""
+    before, point = start, at(t)
+    for i in range(most):
+        if _is_high(point, start) or (i > 1 and point.loss >= before.loss):
+            return [before, point]
+        if _is_flat(point, start):
+            return [point]
+        if point.slope >= 0:
+            return [before, point]
+        bounds = point.t + 0.01 * (point.t - before.t), point.t * 10
+        before, point = point, at(_cubic_minimum(before, point, bounds))
+    return [start, point]
+
+
+def _is_high(point: Point, start: Point) -> bool:
+    return bool(point.loss > start.loss + DECREASE * point.t * start.slope)
+
+
+def _is_flat(point: Point, start: Point) -> bool:
+    return bool(abs(point.slope) <= -CURVATURE * start.slope)
+
+
+def _inside(t: Any, one: Any, other: Any, timid: bool) -> tuple[Any, bool]:
+    """`t`, and whether it is near an end of the interval; the second time in a row it keeps away by a tenth."""
+    least, most = min(one, other), max(one, other)
+    away = 0.1 * (most - least)
+    if not min(most - t, t - least) < away:
+        return t, False
+    if timid or t >= most or t <= least:
+        return (most - away if abs(t - most) < abs(t - least) else least + away), False
+    return t, True
+
+
+def _cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
+    """Where the cubic through two points with their slopes is least, within `bounds` or between the two."""
+    least, most = bounds or (min(a.t, b.t), max(a.t, b.t))
+    bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = bend**2 - a.slope * b.slope
+    if not square >= 0:
+        return (least + most) / 2.0
+    root = square.sqrt()
+    first, last = (a, b) if a.t <= b.t else (b, a)
+    t = last.t - (last.t - first.t) * ((last.slope + root - bend) / (last.slope - first.slope + 2 * root))
+    return min(max(t, least), most)

@@ -1,0 +1,94 @@
+"""Muon, whose steps are matrices with all their singular values near 1."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+from adjoint.core.dtype import bfloat16
+from adjoint.core.mode import concrete, setting, watch
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import zeros_like
+from adjoint.functions.linear import addmm
+from adjoint.optim.groups import Group, describe, index_of, with_gradients
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_one_element, flag, scalar
+
+RATES = ("original", "match_rms_adamw")  # how the rate depends on a matrix's shape
+
+
+class Muon(Optimizer):
+    """P ← (1 - lr weight_decay) P - lr c O, with O near U Vᵀ for the running mean B = U S Vᵀ of the gradient G.
+
+    With `nesterov`, B gives way to the mean of G and B, weighted with 1 - momentum and momentum. O comes of `ns_steps`
+    rounds of X ← a X + (b XXᵀ + c (XXᵀ)²) X in bfloat16, from X = B / max(|B|, eps), with a, b, c = `ns_coefficients`.
+    For (m, n) matrices c is √max(1, m/n) ("original"), or 0.2 √max(m, n) ("match_rms_adamw").
+    Raises ValueError for numbers out of range, and for parameters that are no matrices.
+    Sources: Jordan et al., Muon, 2024; Liu et al., Muon is Scalable for LLM Training, 2025.
+    """
+
+    like_parameter = ("momentum_buffer",)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for i, p in enumerate(group["params"]):
+                if p.ndim != 2:
+                    raise ValueError(
+                        f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}: "
+                        f"{describe(group, i)}"
+                    )
+
+    def check_options(self, options: Group) -> None:
+        check_one_element("lr", options["lr"])
+        for name, words in (("lr", "Learning rate"), ("momentum", "momentum"), ("weight_decay", "weight decay")):
+            if not options[name] >= 0:
+                raise ValueError(f"{words} should be >= 0 but is: {options[name]}")
+        if options["adjust_lr_fn"] not in (None, *RATES):
+            raise ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
+        if len(options["ns_coefficients"]) != 3:
+            raise ValueError("Coefficients must be a tuple of exactly 3 values")
+        if options["ns_steps"] >= 100:
+            raise ValueError("Number of steps must be less than 100 for computational efficiency")
+
+    def update(self, group: Group) -> None:
+        nesterov = flag(group, "nesterov")
+        rounds = watch(group, lambda g: (*g["ns_coefficients"], g["eps"], g["ns_steps"]), "ns options of Muon")
+        rule = watch(group, lambda g: g["adjust_lr_fn"], "adjust_lr_fn of Muon")
+        lr, momentum = scalar(setting(group, "lr")), setting(group, "momentum")
+        shrink = 1 - lr * setting(group, "weight_decay")
+        for p in with_gradients(group):
+            if p.is_complex():
+                raise RuntimeError(f"Muon does not support complex parameters: {describe(group, index_of(group, p))}")
+            state = self.state[p]
+            if "momentum_buffer" not in state:
+                with concrete():
+                    state["momentum_buffer"] = zeros_like(p)
+            mean = state["momentum_buffer"].lerp_(p.grad, 1 - momentum)
+            step = _orthogonal(p.grad.lerp(mean, momentum) if nesterov else mean, *rounds)
+            p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * _rate(p, rule))
+
+
+def _orthogonal(x: Any, a: float, b: float, c: float, eps: float, rounds: int) -> Any:
+    """Newton-Schulz iterations towards U Vᵀ of x = U S Vᵀ."""
+    tall = x.shape[0] > x.shape[1]
+    x = x.to(bfloat16)
+    x = x.T if tall else x
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(rounds):
+        gram = x @ x.T
+        x = addmm(x, addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.T if tall else x
+
+
+def _rate(p: Tensor, rule: str | None) -> float:
+    rows, columns = p.shape
+    return 0.2 * sqrt(max(rows, columns)) if rule == "match_rms_adamw" else sqrt(max(1.0, rows / columns))

@@ -1,0 +1,88 @@
+"""NAdam: Adam with Nesterov's momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype import float64
+from adjoint.core.mode import setting
+from adjoint.core.native import Native
+from adjoint.optim.entries import counted, entries
+from adjoint.optim.groups import Group, with_gradients
+from adjoint.optim.means import follow, is_slow
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_adaptive, check_number, flag, scalar
+from adjoint.optim.whole import change
+
+
+class NAdam(Optimizer):
+    """p ← p - lr ((1 - μₜ) g / (1 - Πμ) + μₜ₊₁ m / (1 - Πμ μₜ₊₁)) / (√v̂ + eps), with μₜ = β₁ (1 - 0.96^(t ψ) / 2).
+
+    m is the running mean of g, v̂ that of g² over 1 - β₂ᵗ, Πμ the product of μ₁ to μₜ, ψ `momentum_decay`. g includes
+    weight_decay p, unless `decoupled_weight_decay` shrinks p by 1 - lr weight_decay instead; with `maximize` it is the
+    negated gradient. `foreach` and `capturable` choose among PyTorch's implementations, and nothing here;
+    `differentiable` records the step itself.
+    Raises ValueError for negative numbers and for betas outside [0, 1).
+    Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016.
+    """
+
+    like_parameter = ("exp_avg", "exp_avg_sq")
+    single_numbers = ("step", "mu_product")
+
+    def __init__(
+        self, params: Any, lr: Any = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def check_options(self, options: Group) -> None:
+        check_adaptive(options)
+        check_number("momentum_decay value", options["momentum_decay"])
+
+    def update(self, group: Group) -> None:
+        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "betas", 0)
+        decoupled = flag(group, "decoupled_weight_decay")
+        lr, decay = scalar(setting(group, "lr")), setting(group, "momentum_decay")
+        beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
+        weight_decay = setting(group, "weight_decay") if decays else 0
+        shrink = 1 - lr * weight_decay if decays and decoupled else 1
+        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
+        facts = (maximize, decays and not decoupled, decays and decoupled, slow)
+        for p in with_gradients(group):
+            state = entries(self.state[p], p, self.like_parameter, group, ones=("mu_product",))
+            t = counted(state)
+            now, then = _momentum(beta1, decay, t), _momentum(beta1, decay, t + 1)
+            product = state["mu_product"]
+            product = product.mul_(now.to(product.dtype)).to(float64)
+            descents = (lr * (1 - now) / (product - 1), lr * then / (product * then - 1))
+            tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"])
+            change(MOVE, tensors, (*numbers, *descents, (1 - beta2**t).rsqrt()), facts)
+
+
+def _momentum(beta: Any, decay: Any, t: Any) -> Any:
+    return beta * (1 - 0.5 * 0.96 ** (t * decay))
+
+
+def _move(
+    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, near1: Any, far2: Any, near2: Any,
+    eps: Any, descent: Any, ahead: Any, lift: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if shrinks:
+        p.mul_(shrink)
+    elif decays:
+        g = g.add(p, alpha=weight_decay)
+    follow(mean, g, near1, slow)
+    mean_square.mul_(far2).addcmul_(g, g, value=near2)
+    root = (mean_square.sqrt() * lift).add_(eps)
+    p.addcdiv_(g, root, value=descent).addcdiv_(mean, root, value=ahead)
+
+
+MOVE = Native("nadam", _move, 5e-8, written=(0, 2, 3))

@@ -1,0 +1,89 @@
+"""RAdam: Adam which waits for its mean square to be worth dividing by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.mode import setting
+from adjoint.core.native import Native
+from adjoint.functions.pointwise import where
+from adjoint.optim.entries import counted, entries
+from adjoint.optim.groups import Group, with_gradients
+from adjoint.optim.means import follow, is_slow
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_adaptive, flag, scalar
+from adjoint.optim.whole import change
+
+
+class RAdam(Optimizer):
+    """p ← p - lr m̂ r / (√v̂ + eps) once ρ > 5, and before that p ← p - lr m̂; m̂ and v̂ as in Adam.
+
+    ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ) with ρ∞ = 2 / (1 - β₂) - 1, and r² = (ρ-4)(ρ-2)ρ∞ / ((ρ∞-4)(ρ∞-2)ρ). eps is added
+    before the bias of v̂ is corrected. g includes weight_decay p, unless `decoupled_weight_decay` shrinks p by
+    1 - lr weight_decay instead; with `maximize` it is the negated gradient. `foreach` and `capturable` choose among
+    PyTorch's implementations, and nothing here; `differentiable` records the step itself.
+    Raises ValueError for negative numbers and for betas outside [0, 1).
+    Source: Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2019.
+    """
+
+    like_parameter = ("exp_avg", "exp_avg_sq")
+    single_numbers = ("step",)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def check_options(self, options: Group) -> None:
+        check_adaptive(options)
+
+    def update(self, group: Group) -> None:
+        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "betas", 0)
+        decoupled = flag(group, "decoupled_weight_decay")
+        lr = scalar(setting(group, "lr"))
+        beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
+        weight_decay = setting(group, "weight_decay") if decays else 0
+        shrink = 1 - lr * weight_decay if decays and decoupled else 1
+        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
+        facts = (maximize, decays and not decoupled, decays and decoupled, slow)
+        for p in with_gradients(group):
+            state = entries(self.state[p], p, self.like_parameter, group)
+            t = counted(state)
+            rectified, factor = _rectification(beta2, t)
+            descent = lr / (beta1**t - 1) * where(rectified, factor, 1.0)
+            tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"])
+            change(MOVE, tensors, (*numbers, descent, where(rectified, 1.0, 0.0)), facts)
+
+
+def _rectification(beta2: Any, t: Any) -> tuple[Any, Any]:
+    """Whether ρ > 5, and then r √(1 - β₂ᵗ)."""
+    longest, unbiased = 2 / (1 - beta2) - 1, 1 - beta2**t
+    length = longest - 2 * t * beta2**t / unbiased
+    rectified = length > 5
+    squared = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    return rectified, (where(rectified, squared, 1.0) * unbiased).sqrt()
+
+
+def _move(
+    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, near1: Any, far2: Any, near2: Any,
+    eps: Any, descent: Any, rectified: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if shrinks:
+        p.mul_(shrink)
+    elif decays:
+        g = g.add(p, alpha=weight_decay)
+    follow(mean, g, near1, slow)
+    mean_square.mul_(far2).addcmul_(g, g, value=near2)
+    p.addcdiv_(mean, where(rectified > 0, mean_square.sqrt() + eps, 1.0), value=descent)
+
+
+MOVE = Native("radam", _move, 4e-8, written=(0, 2, 3))

@@ -1,0 +1,88 @@
+"""RMSprop, which divides each gradient by the root of its running mean square."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.mode import setting
+from adjoint.core.native import Native
+from adjoint.optim.entries import elapsed, entries
+from adjoint.optim.groups import Group, with_gradients
+from adjoint.optim.means import follow, is_slow
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.options import check_learning_rate, check_number, flag, scalar
+from adjoint.optim.whole import change
+
+
+class RMSprop(Optimizer):
+    """p ← p - lr b, with b ← momentum b + g / (√v + eps) and v ← alpha v + (1 - alpha) g²; g includes weight_decay p.
+
+    With `centered` the square of the running mean of g is taken off v; with `maximize` g is the negated gradient.
+    `foreach` and `capturable` choose among PyTorch's implementations, and nothing here; `differentiable` records the
+    step itself. Raises ValueError for negative numbers.
+    Sources: Tieleman and Hinton, lecture 6.5, 2012; Graves, Generating Sequences With Recurrent Neural Networks, 2013.
+    """
+
+    like_parameter = ("square_avg", "momentum_buffer", "grad_avg")
+    single_numbers = ("step",)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+        momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        defaults = {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def check_options(self, options: Group) -> None:
+        check_learning_rate(options["lr"])
+        check_number("epsilon value", options["eps"])
+        check_number("momentum value", options["momentum"])
+        check_number("weight_decay value", options["weight_decay"])
+        check_number("alpha value", options["alpha"])
+
+    def update(self, group: Group) -> None:
+        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "alpha")
+        has_momentum, centered = flag(group, "momentum"), flag(group, "centered")
+        alpha = setting(group, "alpha")
+        numbers = (
+            setting(group, "weight_decay") if decays else 0,
+            alpha,
+            1 - alpha,
+            setting(group, "eps"),
+            setting(group, "momentum") if has_momentum else 0,
+            -scalar(setting(group, "lr")),
+        )
+        wanted = {"square_avg": True, "momentum_buffer": has_momentum, "grad_avg": centered}
+        kept = tuple([name for name in self.like_parameter if wanted[name]])
+        for p in with_gradients(group):
+            state = entries(self.state[p], p, kept, group)
+            elapsed(state)
+            tensors = (p, p.grad, *(state[name] if wanted[name] else None for name in self.like_parameter))
+            change(MOVE, tensors, numbers, (maximize, decays, slow))
+
+
+def _move(
+    p: Any, g: Any, mean_square: Any, buffer: Any, mean: Any, weight_decay: Any, far: Any, near: Any, eps: Any,
+    momentum: Any, descent: Any, maximize: bool, decays: bool, slow: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    g = -g if maximize else g
+    if decays:
+        g = g.add(p, alpha=weight_decay)
+    mean_square.mul_(far).addcmul_(g, g, value=near)
+    if mean is not None:
+        follow(mean, g, near, slow)
+        mean_square = mean_square.addcmul(mean, mean, value=-1)
+    root = mean_square.sqrt() + eps
+    if buffer is None:
+        p.addcdiv_(g, root, value=descent)
+    else:
+        p.add_(buffer.mul_(momentum).addcdiv_(g, root), alpha=descent)
+
+
+MOVE = Native("rmsprop", _move, 3e-8, written=(0, 2, 3, 4))

@@ -1,0 +1,189 @@
+"""Averages of a model's parameters over its training, and the learning rate that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from math import cos, pi
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.dtype import int64
+from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import tensor
+from adjoint.nn.module import Module
+from adjoint.nn.normalization import BatchNorm, InstanceNorm
+from adjoint.optim.optimizer import Optimizer
+from adjoint.optim.schedule import LRScheduler, for_each_group
+
+__all__ = [
+    "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+    "update_bn",
+]  # fmt: skip
+PARAM_LIST = tuple[Tensor, ...] | list[Tensor]
+
+
+class AveragedModel(Module):
+    """A copy of `model` whose parameters are averages of those that `update_parameters` was given.
+
+    The plain average; or what `avg_fn(averaged, current, n_averaged)` returns for each tensor, or
+    `multi_avg_fn(averaged, current, n_averaged)` writes into lists of tensors of one dtype. Buffers are averaged with
+    `use_buffers`, else copied. Raises AssertionError for both functions.
+    Source: Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018.
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self, model: Module, device: Any = None, avg_fn: Callable[..., Any] | None = None,
+        multi_avg_fn: Callable[..., None] | None = None, use_buffers: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = deepcopy(model) if device is None else deepcopy(model).to(device)
+        self.register_buffer("n_averaged", tensor(0, dtype=int64))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Module) -> None:
+        """Let the parameters of `model` join the average; the first ones are the average."""
+        ours: list[Tensor] = [*self.module.parameters()]
+        theirs: list[Tensor] = [*model.parameters()]
+        if self.use_buffers:
+            ours, theirs = [*ours, *self.module.buffers()], [*theirs, *model.buffers()]
+        pairs = [(a.detach(), b.detach()) for a, b in zip(ours, theirs, strict=False)]
+        if self.n_averaged == 0:
+            for average, current in pairs:
+                average.copy_(current)
+        elif self.multi_avg_fn is not None:
+            for dtype in dict.fromkeys(average.dtype for average, _ in pairs):
+                alike = [pair for pair in pairs if pair[0].dtype is dtype]
+                self.multi_avg_fn([a for a, _ in alike], [b for _, b in alike], self.n_averaged)
+        else:
+            blend = get_swa_avg_fn() if self.avg_fn is None else self.avg_fn
+            for average, current in pairs:
+                average.copy_(blend(average, current, self.n_averaged))
+        if not self.use_buffers:
+            for mine, given in zip(self.module.buffers(), model.buffers(), strict=True):
+                mine.detach().copy_(given.detach())
+        self.n_averaged += 1
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
+    """The function which gives decay · averaged + (1 - decay) · current. ValueError for a decay outside [0, 1]."""
+    _check_decay(decay)
+
+    @no_grad()
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
+        return decay * ema_param + (1 - decay) * current_param
+
+    return ema_update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
+    """`get_ema_avg_fn` for lists of tensors, in place. ValueError for a decay outside [0, 1]."""
+    _check_decay(decay)
+
+    @no_grad()
+    def ema_update(ema_param_list: PARAM_LIST, current_param_list: PARAM_LIST, _: Any) -> None:
+        for average, current in zip(ema_param_list, current_param_list, strict=True):
+            if average.is_floating_point() or average.is_complex():
+                average.lerp_(current, 1 - decay)
+            else:
+                average.copy_(average * decay + current * (1 - decay))
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> Callable[..., Any]:
+    """The function which gives the plain average: averaged + (current - averaged) / (num_averaged + 1)."""
+
+    @no_grad()
+    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
+        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+def get_swa_multi_avg_fn() -> Callable[..., None]:
+    """`get_swa_avg_fn` for lists of tensors, in place."""
+    blend = get_swa_avg_fn()
+
+    @no_grad()
+    def swa_update(averaged_param_list: PARAM_LIST, current_param_list: PARAM_LIST, num_averaged: Any) -> None:
+        for average, current in zip(averaged_param_list, current_param_list, strict=True):
+            average.copy_(blend(average, current, num_averaged))
+
+    return swa_update
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+    """Set the running statistics of the model's batch normalizations to their averages over `loader`.
+
+    A batch is the model's input, or a list or tuple that starts with it.
+    """
+    found = [m for m in model.modules() if isinstance(m, BatchNorm) and not isinstance(m, InstanceNorm)]
+    if not found:
+        return
+    momenta, was_training = [m.momentum for m in found], model.training
+    model.train()
+    for m in found:
+        m.reset_running_stats()
+        m.momentum = None
+    for batch in loader:
+        given = batch[0] if isinstance(batch, (list, tuple)) else batch
+        model(given if device is None else given.to(device))
+    for m, momentum in zip(found, momenta, strict=True):
+        m.momentum = momentum
+    model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """From the rate there is to `swa_lr` within `anneal_epochs`, along a cosine or a line, and there it stays.
+
+    Raises ValueError for another `anneal_strategy` than "cos" and "linear", and unless the epochs are an integer of at
+    least 0.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: Any = 10, anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        final = for_each_group("swa_lr", optimizer, swa_lr)
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        for group, lr in zip(optimizer.param_groups, final, strict=True):
+            group["swa_lr"] = lr
+        self._anneal_strategy = anneal_strategy
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._share(step - 1), self._share(step)
+        found = []
+        for group in self.optimizer.param_groups:
+            final = group["swa_lr"]
+            start = final if before == 1 else (group["lr"] - before * final) / (1 - before)
+            found.append(final * now + start * (1 - now))
+        return found
+
+    def _share(self, step: int) -> float:
+        done = max(0, min(1, step / max(1, self.anneal_epochs)))
+        return (1 - cos(pi * done)) / 2 if self._anneal_strategy == "cos" else done
+
+
+def _check_decay(decay: float) -> None:
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")

@@ -1,0 +1,231 @@
+"""ZIP archives of uncompressed records, the container of PyTorch's files: written aligned, read with distrust.
+
+Sources: PKWARE's APPNOTE 6.3 for the format; PyTorch puts every storage at a multiple of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from adjoint.serialization.atomic import Chunk
+
+ALIGNMENT = 64
+LOCAL = struct.Struct("<4s5H3I2H")
+CENTRAL = struct.Struct("<4s6H3I5H2I")
+END = struct.Struct("<4s4H2IH")
+END64 = struct.Struct("<4sQ2H2I4Q")
+LOCATOR = struct.Struct("<4sIQI")
+SMALL = 0xFFFFFFFF  # what is as large stands in fields of 64 bits
+FEW = 0xFFFF
+ENCRYPTED, SIZES_FOLLOW, UTF8 = 1, 8, 0x800
+
+
+class FileError(pickle.UnpicklingError, RuntimeError, ValueError):
+    """A file that is not sound, or holds what is not allowed; the message names the file and what is wrong."""
+
+
+class Record(NamedTuple):
+    """Where a record's bytes lie in the file, and their checksum."""
+
+    begin: int
+    size: int
+    crc: int
+
+
+class Archive:
+    """The records of an open file, from its present position on, by name. FileError for one that is not sound."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.start = file.tell()
+        self.size = file.seek(0, os.SEEK_END) - self.start
+        self.records = _directory(self)
+
+    def at(self, offset: int, count: int) -> bytes:
+        """The bytes at a place."""
+        self.file.seek(self.start + offset)
+        found = self.file.read(count)
+        if len(found) < count:
+            raise FileError(f"the archive ends within the {count} bytes at {offset}: it is cut short")
+        return found
+
+    def read(self, name: str) -> bytes:
+        """A record's bytes."""
+        found: bytes = self.read_array(name).tobytes()
+        return found
+
+    def read_array(self, name: str, kind: Any = np.uint8, mapped: mmap.mmap | None = None) -> Any:
+        """A record as (n,) elements of a type, new, or those of the file that `mapped` is the memory of."""
+        record = self.records.get(name)
+        if record is None:
+            raise FileError(f"the archive has no record {name!r}")
+        count, rest = divmod(record.size, np.dtype(kind).itemsize)
+        if rest:
+            raise FileError(f"record {name!r}: {record.size} bytes are no whole number of elements of type {kind}")
+        if mapped is not None and count:
+            array = np.frombuffer(mapped, kind, count, self.start + record.begin)
+        else:
+            array = np.empty(count, kind)
+            self.file.seek(self.start + record.begin)
+            if not fill(self.file, array):
+                raise FileError(f"the archive ends within the record {name!r}: it is cut short")
+        if zlib.crc32(array.view(np.uint8).data) != record.crc:
+            raise FileError(
+                f"record {name!r}: its bytes do not have the checksum {record.crc:08x}: the file is damaged"
+            )
+        return array if array.flags.aligned else array.copy()
+
+
+def fill(file: BinaryIO, array: Any) -> bool:
+    """Read the bytes of a contiguous array; False if the file ends before."""
+    rest = array.reshape(-1).view(np.uint8).data
+    while rest:
+        taken = file.readinto(rest)  # type: ignore[attr-defined]
+        if not taken:
+            return False
+        rest = rest[taken:]
+    return True
+
+
+def write_archive(records: Iterable[tuple[str, Chunk]]) -> Iterator[Chunk]:
+    """The archive as chunks, record by record; those of 64 bytes and more lie aligned."""
+    offset, entries = 0, []
+    for name, data in records:
+        title, size, crc = name.encode(), len(data), zlib.crc32(data)
+        wide = struct.pack("<2H2Q", 1, 16, size, size) if size >= SMALL else b""
+        extra = wide + _padding(offset + LOCAL.size + len(title) + len(wide))
+        sizes = (SMALL, SMALL) if wide else (size, size)
+        yield LOCAL.pack(b"PK\3\4", 45 if wide else 20, UTF8, 0, 0, 33, crc, *sizes, len(title), len(extra))
+        yield title + extra
+        yield data
+        entries.append((title, size, crc, offset))
+        offset += LOCAL.size + len(title) + len(extra) + size
+    directory = b"".join(_entry(*entry) for entry in entries)
+    yield directory
+    count, length = len(entries), len(directory)
+    if count >= FEW or offset >= SMALL or length >= SMALL:
+        yield END64.pack(b"PK\6\6", END64.size - 12, 45, 45, 0, 0, count, count, length, offset)
+        yield LOCATOR.pack(b"PK\6\7", 0, offset + length, 1)
+    yield END.pack(b"PK\5\6", 0, 0, min(count, FEW), min(count, FEW), min(length, SMALL), min(offset, SMALL), 0)
+
+
+def _padding(offset: int) -> bytes:
+    """An extra field after which the data are aligned."""
+    gap = (-offset - 4) % ALIGNMENT
+    return struct.pack("<2sH", b"FB", gap) + b"Z" * gap
+
+
+def _entry(title: bytes, size: int, crc: int, offset: int) -> bytes:
+    large = [value for value in (size, size, offset) if value >= SMALL]
+    extra = struct.pack(f"<2H{len(large)}Q", 1, 8 * len(large), *large) if large else b""
+    need = 45 if large else 20
+    least = min(size, SMALL), min(size, SMALL), len(title), len(extra)
+    head = CENTRAL.pack(b"PK\1\2", need, need, UTF8, 0, 0, 33, crc, *least, 0, 0, 0, 0, min(offset, SMALL))
+    return head + title + extra
+
+
+def _directory(archive: Archive) -> dict[str, Record]:
+    begin, length, count = _end(archive)
+    if count * CENTRAL.size > length:
+        raise FileError(f"the archive's directory of {length} bytes is too short for the {count} records it announces")
+    directory = archive.at(begin, length)
+    records, places, at = {}, [], 0
+    for _ in range(count):
+        if at + CENTRAL.size > length or directory[at : at + 4] != b"PK\1\2":
+            raise FileError("the archive's directory is damaged: an entry does not begin as entries do")
+        fields = CENTRAL.unpack_from(directory, at)
+        flags, method, crc, packed, size, *lengths = (*fields[3:5], *fields[7:13])
+        title = directory[at + CENTRAL.size : at + CENTRAL.size + lengths[0]]
+        extra = directory[at + CENTRAL.size + lengths[0] : at + CENTRAL.size + lengths[0] + lengths[1]]
+        name = _name(title)
+        packed, size, offset = _widened(name, extra, [packed, size, fields[16]])
+        if name in records:
+            raise FileError(f"the archive has the record {name!r} twice")
+        if method or packed != size or flags & ENCRYPTED:
+            raise FileError(
+                f"record {name!r} is compressed or encrypted; PyTorch's files are neither: unzip and zip -0"
+            )
+        data = _check_local(archive, name, title, offset, (crc, size), begin)
+        records[name] = Record(data, size, crc)
+        places.append((offset, data + size, name))
+        at += CENTRAL.size + sum(lengths)
+    if at != length:
+        raise FileError(f"the archive's directory has {length - at} bytes more than its entries take")
+    places.sort()
+    for (_, end, name), (following, _, other) in pairwise(places):
+        if end > following:
+            raise FileError(f"records {name!r} and {other!r} overlap")
+    return records
+
+
+def _end(archive: Archive) -> tuple[int, int, int]:
+    """Where the directory lies, its length, and how many entries it has."""
+    tail = archive.at(max(archive.size - END.size - FEW, 0), min(archive.size, END.size + FEW))
+    found = tail.rfind(b"PK\5\6")
+    if found < 0 or len(tail) - found < END.size:
+        raise FileError("the archive has no directory at its end: the file is cut short, or was not written to its end")
+    place = archive.size - len(tail) + found
+    *_, count, length, begin, comment = END.unpack_from(tail, found)
+    if place + END.size + comment != archive.size:
+        raise FileError("bytes follow the end of the archive, or it is damaged")
+    if (
+        place >= LOCATOR.size + END64.size
+        and (marker := archive.at(place - LOCATOR.size, LOCATOR.size))[:4] == b"PK\6\7"
+    ):
+        place = LOCATOR.unpack(marker)[2]
+        if place > archive.size - END64.size or (wide := archive.at(place, END64.size))[:4] != b"PK\6\6":
+            raise FileError("the archive's end is damaged: its 64-bit part is not where it should be")
+        *_, count, length, begin = END64.unpack(wide)
+    if begin + length != place:
+        raise FileError(
+            f"the archive's directory of {length} bytes at {begin} does not end where the archive's end begins"
+        )
+    return begin, length, count
+
+
+def _name(title: bytes) -> str:
+    try:
+        return title.decode()
+    except UnicodeDecodeError:
+        raise FileError(f"the archive's directory is damaged: the name {title[:100]!r} is not UTF-8") from None
+
+
+def _widened(name: str, extra: bytes, values: list[int]) -> list[int]:
+    """Sizes and offset, of which those that need 64 bits stand in an extra field."""
+    missing = [i for i, value in enumerate(values) if value == SMALL]
+    at = 0
+    while missing and at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<2H", extra, at)
+        if kind == 1 and length >= 8 * len(missing) and at + 4 + 8 * len(missing) <= len(extra):
+            wide = struct.unpack_from(f"<{len(missing)}Q", extra, at + 4)
+            for i, value in zip(missing, wide, strict=True):
+                values[i] = value
+            return values
+        at += 4 + length
+    if missing:
+        raise FileError(f"record {name!r}: its size or place is missing from the archive's directory")
+    return values
+
+
+def _check_local(archive: Archive, name: str, title: bytes, offset: int, known: tuple[int, int], limit: int) -> int:
+    """Compare a record's own header with the directory, and return where its data begin."""
+    if offset + LOCAL.size > limit:
+        raise FileError(f"record {name!r}: its place {offset} is outside of the archive")
+    head = LOCAL.unpack(archive.at(offset, LOCAL.size))
+    flags, crc, size, length, extra = head[2], head[6], head[8], head[9], head[10]
+    data = offset + LOCAL.size + length + extra
+    if data + known[1] > limit:
+        raise FileError(f"record {name!r} of {known[1]} bytes at {data} goes beyond the {limit} bytes of the records")
+    same = flags & SIZES_FOLLOW or size == SMALL or (crc, size) == known
+    if head[0] != b"PK\3\4" or archive.at(offset + LOCAL.size, length) != title or not same:
+        raise FileError(f"record {name!r}: its own header does not agree with the archive's directory")
+    return data

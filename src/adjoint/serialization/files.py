@@ -1,0 +1,85 @@
+"""`save` and `load`: PyTorch's files, which no file's author can make run code, and safetensors."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from typing import Any, BinaryIO
+
+from adjoint.core.device import device
+from adjoint.serialization.archive import FileError
+from adjoint.serialization.checkpoint import check_binary, load_safetensors, put
+from adjoint.serialization.reading import read_archive, read_stream
+from adjoint.serialization.safetensors import Path
+from adjoint.serialization.writing import write
+
+ZIP = b"PK\3\4"
+TAR = b"ustar"  # at byte 257
+
+
+def save(
+    obj: Any, f: Path | BinaryIO, pickle_module: Any = pickle, pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
+) -> None:  # fmt: skip
+    """Save a value and its tensors as `torch.save` does: a file that `torch.load` reads, with `weights_only` too.
+
+    `f` is a path, whose file is replaced whole or, on any failure, not at all; or an open binary file, which is just
+    written to. Tensors that share memory share it in the file, unless they see it as different types; whether they
+    require grad is kept, graphs are not.
+    Every storage has a checksum. Another thread must not write the tensors meanwhile; if it does, loading reports it.
+    The file is always a ZIP archive with a pickle of protocol 2, whatever the last four arguments say.
+    Errors: those of pickling for a value that cannot be pickled, before anything is written; OSError from the file.
+    """
+    check_binary("save", f, "write")
+    path = os.fsdecode(f) if isinstance(f, (str, os.PathLike)) else "archive"
+    folder = os.path.splitext(os.path.basename(path))[0].encode(errors="replace").decode() or "archive"
+    put("save", f, write(obj, folder))
+
+
+def load(
+    f: Path | BinaryIO, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+    mmap: bool | None = None, encoding: str = "utf-8",
+) -> Any:  # fmt: skip
+    """What `save` or `torch.save` was given, with new tensors; of a safetensors file, what that holds.
+
+    `f` is a path or an open binary file. Nothing in a file can run code: besides tensors and plain values it may only
+    name what `serialization.add_safe_globals` allows, and with `weights_only=False` also modules of networks and plain
+    classes that the program has imported, and whose instances run nothing when they are made. Tensors come to the CPU;
+    a device that `map_location` names must be that. With `mmap` (paths only) they are private views of the file, which
+    are read once for their checksums and copied where they are written; the file must not be cut short while they live.
+    `encoding` is that of text written by Python 2.
+    Errors: FileError (an UnpicklingError, a RuntimeError and a ValueError) or SafetensorsError (a ValueError) for a
+    file that is not sound or names what is not allowed.
+    """
+    if isinstance(map_location, (str, device)):
+        device(map_location)
+    if pickle_module not in (None, pickle):
+        raise ValueError("load: pickle_module is not used: no file is read by an unpickler that could run code")
+    check_binary("load", f, "read")
+    trusted = weights_only is False
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return _load(file, os.fspath(f), encoding, trusted, bool(mmap))
+    if mmap:
+        raise ValueError("only a file given by its path can be mapped into memory")
+    if not (hasattr(f, "seekable") and f.seekable() and hasattr(f, "readinto")):
+        f = io.BytesIO(f.read())
+    name = getattr(f, "name", None)
+    return _load(f, name if isinstance(name, str) else "<file object>", encoding, trusted, False)
+
+
+def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mapped: bool) -> Any:
+    begin = file.tell()
+    start = file.read(262)
+    file.seek(begin)
+    try:
+        if start.startswith(ZIP):
+            return read_archive(file, encoding, trusted, mapped)
+        if start[:1] == b"\x80" and len(start) > 2 and 2 <= start[1] <= 5 and start[8:9] != b"{":
+            return read_stream(file, encoding, trusted)
+        if start[257:] == TAR:
+            raise FileError("this is a tar archive, perhaps of PyTorch 0.1: load and save it with PyTorch")
+    except FileError as error:
+        raise FileError(f"{os.fsdecode(name)}: {error}") from None
+    return load_safetensors(name if mapped else file, mmap=mapped)  # type: ignore[arg-type]

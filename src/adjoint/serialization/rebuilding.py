@@ -1,0 +1,211 @@
+"""Tensors from what PyTorch's pickles say of them: a storage, an offset, sizes and strides."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import DTYPES, dtype
+from adjoint.core.region import reach
+from adjoint.core.storage import share
+from adjoint.core.tensor import Tensor, fill, wrap
+from adjoint.serialization.archive import FileError
+from adjoint.serialization.inert import is_inert, is_inert_function
+from adjoint.serialization.numpy_values import NumpyType, fill_array, numpy_globals
+from adjoint.serialization.safe_globals import allowed_by_user, full_name, plain_globals
+from adjoint.serialization.unpickler import Rules
+
+RANK_LIMIT = 64  # NumPy's
+SIZE_LIMIT = 2**63 - 1
+
+
+class Storage:
+    """Memory from a file, one-dimensional, which several tensors may share; `dtype` is None where only they know it."""
+
+    def __init__(self, key: str, memory: Any, kind: dtype | None) -> None:
+        self.key = key
+        self.memory = memory
+        self.dtype = kind
+        self.seen: Tensor | None = None  # the first tensor on it
+
+
+def rules_for(persistent: Callable[[Any], Any], encoding: str, trusted: bool) -> Rules:
+    """What the pickle of a file of tensors may do.
+
+    `trusted` files may also name classes that are imported already and whose instances run nothing when they are made.
+    """
+    from adjoint.nn.parameter import Parameter
+
+    (named, calls), (arrays, makers) = plain_globals(), numpy_globals()
+    rebuilders: dict[str, Callable[..., Any]] = {
+        "torch._utils._rebuild_tensor": _tensor,
+        "torch._utils._rebuild_tensor_v2": _tensor,
+        "torch._utils._rebuild_tensor_v3": _tensor_of_bytes,
+        "torch._utils._rebuild_parameter": _parameter,
+        "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
+        "torch._tensor._rebuild_from_type_v2": _from_type,
+    }
+    named |= rebuilders | arrays
+    named |= {"torch.nn.parameter.Parameter": Parameter, "torch.nn.Parameter": Parameter}
+    calls |= {rebuild: rebuild for rebuild in rebuilders.values()} | makers
+    news = dict(calls) | {Parameter: _parameter}
+    allowed = allowed_by_user()
+    named |= allowed
+    for given in allowed.values():
+        calls[given] = given
+        if isinstance(given, type):
+            news[given] = _bare(given)
+
+    def find(module: str, name: str) -> Any:
+        full = full_name(module, name)
+        if full in named:
+            return named[full]
+        if trusted and (found := is_inert(module, name)) is not None:
+            news[found] = calls[found] = _bare(found)
+            return found
+        if trusted and (function := is_inert_function(module, name)) is not None:
+            return function
+        raise FileError(_refusal(full))
+
+    def build(instance: Any, state: Any) -> Any:
+        if type(instance) is NumpyType:
+            instance.set_order(state)
+            return instance
+        if type(instance) is np.ndarray:
+            fill_array(instance, state)
+            return instance
+        if type(instance) is OrderedDict or type(instance) in news:
+            return _with_state(instance, state, slotted=type(instance) in allowed.values())
+        raise FileError(f"the pickle sets the state of a {type(instance).__name__}, which is not allowed")
+
+    return Rules(find, calls, news, build, persistent, encoding)
+
+
+def _refusal(full: str) -> str:
+    name = full.removeprefix("builtins.")
+    return (
+        f"Unsupported global: GLOBAL {name} was not an allowed global by default, so that no file can run code. If you "
+        f"trust it with any arguments, use adjoint.serialization.add_safe_globals([{name}]) or the context manager "
+        f"adjoint.serialization.safe_globals([{name}])"
+    )
+
+
+def _bare(kind: Any) -> Callable[..., Any]:
+    def make(*arguments: Any) -> Any:
+        return kind.__new__(kind, *arguments)
+
+    return make
+
+
+def _with_state(instance: Any, state: Any, slotted: bool) -> Any:
+    """`instance` with its attributes, as pickles set them; `slotted` ones through descriptors of its class."""
+    if hasattr(type(instance), "__setstate__"):
+        instance.__setstate__(state)
+        return instance
+    slots = None
+    if slotted and isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    for attributes in (state, slots):
+        if attributes is not None and (type(attributes) is not dict or any(type(k) is not str for k in attributes)):
+            raise FileError("the state of an object is something else than a dict of its attributes")
+    if state:
+        instance.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        setattr(instance, name, value)
+    return instance
+
+
+def _tensor(
+    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
+    metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    if not isinstance(storage, Storage) or storage.dtype is None:
+        raise FileError("a tensor's storage is something else, or of no type")
+    tensor = _view(storage, storage.dtype, offset, size, stride)
+    tensor = _resolved(tensor, metadata)
+    return tensor.requires_grad_() if requires_grad is True else tensor
+
+
+def _tensor_of_bytes(
+    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, kind: Any, metadata: Any = None
+) -> Tensor:
+    if not isinstance(storage, Storage) or not isinstance(kind, dtype):
+        raise FileError("a tensor's storage or type is something else")
+    tensor = _resolved(_view(storage, kind, offset, size, stride), metadata)
+    return tensor.requires_grad_() if requires_grad is True else tensor
+
+
+def _resolved(tensor: Tensor, metadata: Any) -> Tensor:
+    """The tensor with what PyTorch had left to do: the conjugation or the sign of a view."""
+    for name, function in (("conj", np.conjugate), ("neg", np.negative)):
+        if isinstance(metadata, dict) and metadata.get(name) is True:
+            tensor = wrap(function(tensor.array))
+    return tensor
+
+
+def _view(storage: Storage, kind: dtype, offset: Any, size: Any, stride: Any) -> Tensor:
+    where = f"a tensor in storage {storage.key!r}"
+    for numbers in (size, stride, (offset,)):
+        if not isinstance(numbers, tuple) or any(type(n) is not int or not 0 <= n <= SIZE_LIMIT for n in numbers):
+            raise FileError(f"{where}: its sizes, strides and offset must be integers from 0 to 2**63 - 1")
+    if len(size) != len(stride) or len(size) > RANK_LIMIT:
+        raise FileError(
+            f"{where}: it has {len(size)} sizes and {len(stride)} strides; at most {RANK_LIMIT} are supported"
+        )
+    if math.prod(n for n in size if n) * kind.itemsize > SIZE_LIMIT:
+        raise FileError(f"{where}: the size of its {len(size)} dimensions overflows 64 bits")
+    whole = storage.memory.nbytes // kind.itemsize
+    needed = reach(size, stride, offset)
+    if needed > whole:
+        raise FileError(f"{where}: it needs {needed} elements, but the storage has {whole}")
+    DTYPES.find(kind.numpy)
+    if needed:
+        strides = tuple(step * kind.itemsize for step in stride)
+        tensor = wrap(np.ndarray(size, kind.numpy, storage.memory, offset * kind.itemsize, strides))
+    else:
+        tensor = wrap(np.empty(size, kind.numpy))
+    if storage.seen is None:
+        storage.seen = tensor
+    else:
+        share(storage.seen, tensor)
+    return tensor
+
+
+def _parameter(data: Any = None, requires_grad: Any = True, hooks: Any = None) -> Any:
+    from adjoint.nn.parameter import Parameter
+
+    if not isinstance(data, Tensor):
+        raise FileError("a parameter is made of something else than a tensor")
+    return Parameter(data.detach(), requires_grad is True)
+
+
+def _parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
+    return _with_attributes(_parameter(data, requires_grad), state)
+
+
+def _from_type(rebuild: Any, kind: Any, arguments: Any, state: Any) -> Any:
+    """A tensor with attributes, or of a subclass, which must have been allowed."""
+    if rebuild not in (_tensor, _tensor_of_bytes, _parameter) or not isinstance(arguments, tuple):
+        raise FileError("a tensor is rebuilt by what does not rebuild tensors")
+    tensor = rebuild(*arguments)
+    if isinstance(kind, type) and issubclass(kind, Tensor) and not isinstance(tensor, kind):
+        plain, tensor = tensor, fill(object.__new__(kind), tensor.array)
+        share(plain, tensor)
+        if plain.requires_grad:
+            tensor.requires_grad_()
+    return _with_attributes(tensor, state)
+
+
+def _with_attributes(tensor: Any, state: Any) -> Any:
+    parts = state if isinstance(state, tuple) else (state,)
+    for attributes in parts:
+        if attributes is None:
+            continue
+        if type(attributes) is not dict or any(type(name) is not str for name in attributes):
+            raise FileError("the attributes of a tensor are something else than a dict")
+        tensor.__dict__.update(attributes)
+    return tensor

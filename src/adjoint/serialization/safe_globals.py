@@ -1,0 +1,216 @@
+"""What files may refer to by name: the list that users extend, and the names of PyTorch that stand for ours."""
+
+from __future__ import annotations
+
+import codecs
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from adjoint.core import dtype as types
+from adjoint.core.device import device
+from adjoint.core.layout import strided
+from adjoint.core.size import Size
+from adjoint.core.tensor import Tensor
+from adjoint.serialization.archive import FileError
+
+Given = Any  # a class or function, or a pair of one and the name under which files have it
+
+BLOCKED = {"sys", "os", "posix", "nt"}  # PyTorch's list, whatever users allow
+# `builtins` under the name that pickles of protocol 2 have for it, and the like
+RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+STORAGES = {
+    "BoolStorage": types.bool_, "ByteStorage": types.uint8, "CharStorage": types.int8, "ShortStorage": types.int16,
+    "IntStorage": types.int32, "LongStorage": types.int64, "HalfStorage": types.float16,
+    "BFloat16Storage": types.bfloat16, "FloatStorage": types.float32, "DoubleStorage": types.float64,
+    "ComplexFloatStorage": types.complex64, "ComplexDoubleStorage": types.complex128,
+}  # fmt: skip
+TYPES = {
+    kind.name: kind
+    for kind in (
+        types.bool_, types.uint8, types.uint16, types.uint32, types.uint64, types.int8, types.int16, types.int32,
+        types.int64, types.float16, types.bfloat16, types.float32, types.float64, types.complex64, types.complex128,
+    )
+}  # fmt: skip
+_allowed: list[Given] = []
+
+
+class StorageType:
+    """Stands for PyTorch's class of the storages of one element type; None for one of bytes."""
+
+    def __init__(self, dtype: types.dtype | None) -> None:
+        self.dtype = dtype
+
+
+UNTYPED = StorageType(None)
+
+
+def add_safe_globals(safe_globals: list[Given]) -> None:
+    """Let files name these classes and functions, and so have `load` call them: only what you trust with any arguments.
+
+    Each is named as it says itself, or is a pair (it, "module.name").
+    """
+    _allowed.extend(given for given in safe_globals if given not in _allowed)
+
+
+def get_safe_globals() -> list[Given]:
+    """What `add_safe_globals` was given."""
+    return list(_allowed)
+
+
+def clear_safe_globals() -> None:
+    """Forget what `add_safe_globals` was given."""
+    _allowed.clear()
+
+
+@contextmanager
+def safe_globals(safe_globals: list[Given]) -> Iterator[None]:
+    """A block in which `add_safe_globals` holds for these."""
+    added = [given for given in safe_globals if given not in _allowed]
+    add_safe_globals(added)
+    try:
+        yield
+    finally:
+        for given in added:
+            if given in _allowed:
+                _allowed.remove(given)
+
+
+def allowed_by_user() -> dict[str, Any]:
+    """What users allow, by full name. Raises ValueError or TypeError for what is no such pair."""
+    found = {}
+    for given in _allowed:
+        if not isinstance(given, tuple):
+            found[f"{given.__module__}.{given.__qualname__}"] = given
+            continue
+        if len(given) != 2:
+            raise ValueError(f"add_safe_globals: a pair (global, full name) was expected, but got {len(given)} items")
+        if type(given[1]) is not str:
+            raise TypeError(f"add_safe_globals: the full name must be a str, but got {type(given[1]).__name__}")
+        found[given[1]] = given[0]
+    return found
+
+
+def plain_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
+    """What every file may name, and with what `load` calls it where it may be called."""
+    named: dict[str, Any] = {
+        "collections.OrderedDict": OrderedDict,
+        "collections.Counter": Counter,
+        "builtins.set": set,
+        "builtins.frozenset": frozenset,
+        "builtins.bytearray": bytearray,
+        "builtins.bytes": bytes,
+        "builtins.complex": complex,
+        "_codecs.encode": codecs.encode,
+        "torch.Size": Size,
+        "torch.device": device,
+        "torch.Tensor": Tensor,
+        "torch.serialization._get_layout": _layout,
+        "torch.storage.UntypedStorage": UNTYPED,
+        "torch.UntypedStorage": UNTYPED,
+    }
+    named |= {f"torch.{name}": kind for name, kind in TYPES.items()}
+    named |= {f"torch.{name}": StorageType(kind) for name, kind in STORAGES.items()}
+    calls: dict[Any, Callable[..., Any]] = {
+        OrderedDict: _ordered, Counter: _counter, set: _set, frozenset: _frozen, bytearray: _bytearray,
+        bytes: _no_bytes, complex: complex, codecs.encode: _encode, Size: _size, device: _device, _layout: _layout,
+    }  # fmt: skip
+    return named, calls
+
+
+def full_name(module: str, name: str) -> str:
+    """The name by which the lists have a global. FileError for those that no list can allow."""
+    module = RENAMED.get(module, module)
+    if module.partition(".")[0] in BLOCKED:
+        raise FileError(f"the file names {module}.{name}, and the module {module} is blocked: it could run code")
+    return f"{module}.{name}"
+
+
+def check_key(value: Any) -> None:
+    """Raise FileError unless `value` may be looked up in a dict: its hash must be quick, and run no code."""
+    rest, seen = [(value, 0)], 0
+    while rest:
+        part, depth = rest.pop()
+        seen += 1
+        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < 10_000:
+            rest.extend((item, depth + 1) for item in part)
+        elif type(part) not in KEYS and not isinstance(part, (types.dtype, type)):
+            raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
+
+
+KEYS = {type(None), bool, int, float, complex, str, bytes, device, Size}
+
+
+def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
+    found: OrderedDict[Any, Any] = OrderedDict()
+    for pair in _sequence(items):
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise FileError("an OrderedDict is made of something else than pairs")
+        check_key(pair[0])
+        found[pair[0]] = pair[1]
+    return found
+
+
+def _counter(items: Any = ()) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    if not isinstance(items, dict):
+        raise FileError("a Counter is made of something else than a dict")
+    for key, count in items.items():
+        found[key] = count
+    return found
+
+
+def _set(items: Any = ()) -> set[Any]:
+    for item in _sequence(items):
+        check_key(item)
+    return set(items)
+
+
+def _frozen(items: Any = ()) -> frozenset[Any]:
+    return frozenset(_set(items))
+
+
+def _size(items: Any = ()) -> Size:
+    return Size([_integer(item) for item in _sequence(items)])
+
+
+def _bytearray(data: Any = b"", encoding: Any = "latin1") -> bytearray:
+    if not isinstance(data, (bytes, bytearray)):
+        data = _encode(data, encoding)
+    return bytearray(data)
+
+
+def _no_bytes(*data: Any) -> bytes:
+    if data:
+        raise FileError("bytes are made by a call")
+    return b""
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "ascii", "utf-8", "utf8"):
+        raise FileError("bytes are made of something else than text")
+    return text.encode(encoding)
+
+
+def _device(*spec: Any) -> device:
+    """The CPU, whatever device the file names: that is where its tensors go."""
+    return device()
+
+
+def _layout(name: Any) -> Any:
+    if name != "torch.strided":
+        raise FileError(f"the file has tensors of the layout {str(name)[:100]}; only strided ones are supported")
+    return strided
+
+
+def _sequence(items: Any) -> Any:
+    if not isinstance(items, (list, tuple, set, frozenset)):
+        raise FileError(f"a collection is made of a {type(items).__name__}")
+    return items
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int:
+        raise FileError(f"an integer was expected, but a {type(value).__name__} was found")
+    return value

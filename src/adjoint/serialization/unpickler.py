@@ -1,0 +1,270 @@
+"""Read pickles without Python's own unpickler: a small stack machine that can call nothing but what it is given.
+
+Protocols 0 to 5 are understood as far as plain data need them. Source: CPython's pickletools, which documents each
+opcode.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from adjoint.serialization.archive import FileError
+from adjoint.serialization.safe_globals import check_key
+
+MARK = object()
+COPIES = 10  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than one
+NUMBERS = {"J": "<i", "K": "<B", "M": "<H", "G": ">d"}
+COUNTED = {  # what follows is a length in this format, and so many bytes
+    "X": "<I", "\x8c": "<B", "\x8d": "<Q", "U": "<B", "T": "<I", "C": "<B", "B": "<I", "\x8e": "<Q", "\x96": "<Q",
+    "\x8a": "<B", "\x8b": "<I",
+}  # fmt: skip
+CONSTANTS: dict[str, Callable[[], Any]] = {
+    "N": lambda: None, "\x88": lambda: True, "\x89": lambda: False, ")": tuple, "]": list, "}": dict, "\x8f": set,
+}  # fmt: skip
+TEXTS = "X\x8c\x8d"
+OLD_TEXTS = "UT"
+LONGS = "\x8a\x8b"
+PUTS = {"q": "<B", "r": "<I"}
+GETS = {"h": "<B", "j": "<I"}
+
+
+class Rules(NamedTuple):
+    """What a pickle may do.
+
+    `find(module, name)` gives what a name stands for, or raises; `calls` has what is called where the pickle calls it,
+    `news` where it asks for a bare instance of a class; `build(instance, state)` sets an instance's state and returns
+    it; `persistent(id)` gives what lies outside.
+    """
+
+    find: Callable[[str, str], Any]
+    calls: dict[Any, Callable[..., Any]]
+    news: dict[Any, Callable[..., Any]]
+    build: Callable[[Any, Any], Any]
+    persistent: Callable[[Any], Any]
+    encoding: str = "utf-8"  # of text written by Python 2
+
+
+def unpickle(data: memoryview, rules: Rules, at: int = 0) -> tuple[Any, int]:
+    """The value that the pickle at a place of `data` stands for, and where it ends. FileError if it is not sound."""
+    machine = _Machine(data, rules, at)
+    try:
+        return machine.run(), machine.at
+    except FileError as error:
+        raise FileError(f"{error} (byte {machine.at} of the pickle)") from None
+    except Exception as error:
+        raise FileError(f"the pickle is damaged near byte {machine.at}: {type(error).__name__}: {error}") from error
+
+
+class _Machine:
+    def __init__(self, data: memoryview, rules: Rules, at: int) -> None:
+        self.data = data
+        self.rules = rules
+        self.at = at
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.copied = 0
+
+    def run(self) -> Any:
+        while True:
+            code = chr(self._take("<B"))
+            if code == ".":
+                if len(self.stack) != 1:
+                    raise FileError(f"the pickle ends with {len(self.stack)} values instead of one")
+                return self.pop()
+            self._step(code)
+
+    def _step(self, code: str) -> None:
+        push = self.stack.append
+        if code in CONSTANTS:
+            push(CONSTANTS[code]())
+        elif code in NUMBERS:
+            push(self._take(NUMBERS[code]))
+        elif code in COUNTED:
+            push(self._counted(code))
+        elif code in PUTS:
+            self.memo[self._take(PUTS[code])] = self.stack[-1]
+        elif code in GETS:
+            push(self.memo[self._take(GETS[code])])
+        elif code == "(":
+            push(MARK)
+        elif code in STEPS:
+            STEPS[code](self)
+        else:
+            raise FileError(f"the pickle has the opcode {code!r}, which no file of tensors needs")
+
+    def _take(self, form: str) -> Any:
+        (value,) = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return value
+
+    def _bytes(self, count: int) -> bytes:
+        if count > len(self.data) - self.at:
+            raise FileError(f"{count} bytes are announced, but only {len(self.data) - self.at} follow")
+        self.at += count
+        return bytes(self.data[self.at - count : self.at])
+
+    def _counted(self, code: str) -> Any:
+        data = self._bytes(self._take(COUNTED[code]))
+        if code in TEXTS:
+            return data.decode("utf-8", "surrogatepass")
+        if code in OLD_TEXTS:
+            return data if self.rules.encoding == "bytes" else data.decode(self.rules.encoding)
+        if code in LONGS:
+            return int.from_bytes(data, "little", signed=True)
+        return bytearray(data) if code == "\x96" else data
+
+    def line(self) -> str:
+        """Text up to the end of the line."""
+        end = self.at
+        while self.data[end] != 10:
+            end += 1
+            if end - self.at > 1000:
+                raise FileError("a name of more than 1000 bytes")
+        text = self._bytes(end - self.at).decode()
+        self.at += 1
+        return text
+
+    def marked(self) -> list[Any]:
+        """The values above the last mark, which go."""
+        stack, i = self.stack, len(self.stack) - 1
+        while stack[i] is not MARK:
+            i -= 1
+            if i < 0:
+                raise FileError("the pickle uses a mark that it has not set")
+        items = stack[i + 1 :]
+        del stack[i:]
+        return items
+
+    def pop(self) -> Any:
+        value = self.stack.pop()
+        if value is MARK:
+            raise FileError("the pickle uses a mark as a value")
+        return value
+
+    def top(self, *kinds: type) -> Any:
+        """The uppermost value, which must be of one of these very types."""
+        value = self.stack[-1]
+        if type(value) not in kinds:
+            raise FileError(f"the pickle adds items to a {type(value).__name__}")
+        return value
+
+    def set_items(self, items: list[Any]) -> None:
+        target = self.top(dict, OrderedDict, Counter)
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            check_key(key)
+            target[key] = value
+
+    def extend(self, items: list[Any]) -> None:
+        self.top(list).extend(items)
+
+    def add(self, items: list[Any]) -> None:
+        target = self.top(set)
+        for item in items:
+            check_key(item)
+            target.add(item)
+
+    def tuple_of(self, count: int) -> None:
+        items = tuple(self.pop() for _ in range(count))
+        self.stack.append(items[::-1])
+
+    def find(self) -> None:
+        name = self.pop()
+        module = self.pop()
+        if type(module) is not str or type(name) is not str:
+            raise FileError("the pickle names something by what is no text")
+        self.stack.append(self.rules.find(module, name))
+
+    def call(self, allowed: dict[Any, Callable[..., Any]]) -> None:
+        """f, arguments → f(arguments), if f is among what may be called."""
+        arguments = self.pop()
+        function = self.pop()
+        call = allowed.get(function) if callable(function) else None
+        if call is None or type(arguments) is not tuple:
+            what = getattr(function, "__qualname__", type(function).__name__)
+            raise FileError(f"the pickle calls {what}, which is not allowed")
+        self.count(*arguments)
+        self.stack.append(call(*arguments))
+
+    def build(self) -> None:
+        state = self.pop()
+        self.count(state)
+        self.stack.append(self.rules.build(self.pop(), state))
+
+    def count(self, *values: Any) -> None:
+        """Charge what a call may copy: a few bytes must not multiply into much memory."""
+        for value in values:
+            if isinstance(value, (list, tuple, dict, set, frozenset, str, bytes, bytearray)):
+                self.copied += len(value)
+        if self.copied > COPIES * len(self.data) + 1000:
+            raise FileError(
+                "the pickle copies the same values again and again: it would take far more memory than it has"
+            )
+
+    def memoize(self) -> None:
+        self.memo[len(self.memo)] = self.stack[-1]
+
+    def version(self) -> None:
+        protocol = self._take("<B")
+        if protocol > 5:
+            raise FileError(f"the pickle is of protocol {protocol}, of which nothing is known")
+
+    def global_by_line(self) -> None:
+        module = self.line()
+        self.stack.append(self.rules.find(module, self.line()))
+
+    def append(self) -> None:
+        item = self.pop()
+        self.extend([item])
+
+    def set_item(self) -> None:
+        value = self.pop()
+        key = self.pop()
+        self.set_items([key, value])
+
+    def dict_of_marked(self) -> None:
+        items = self.marked()
+        self.stack.append({})
+        self.set_items(items)
+
+    def frozen(self) -> None:
+        items = self.marked()
+        for item in items:
+            check_key(item)
+        self.stack.append(frozenset(items))
+
+    def drop(self) -> None:
+        self.stack.pop()
+
+    def skip_frame(self) -> None:
+        self._take("<Q")
+
+
+STEPS: dict[str, Callable[[_Machine], Any]] = {
+    "\x80": _Machine.version,
+    "\x95": _Machine.skip_frame,
+    "c": _Machine.global_by_line,
+    "\x93": _Machine.find,
+    "R": lambda m: m.call(m.rules.calls),
+    "\x81": lambda m: m.call(m.rules.news),
+    "b": _Machine.build,
+    "Q": lambda m: m.stack.append(m.rules.persistent(m.pop())),
+    "0": _Machine.drop,
+    "1": _Machine.marked,
+    "2": lambda m: m.stack.append(m.stack[-1]),
+    "a": _Machine.append,
+    "e": lambda m: m.extend(m.marked()),
+    "s": _Machine.set_item,
+    "u": lambda m: m.set_items(m.marked()),
+    "d": _Machine.dict_of_marked,
+    "l": lambda m: m.stack.append(m.marked()),
+    "t": lambda m: m.stack.append(tuple(m.marked())),
+    "\x85": lambda m: m.tuple_of(1),
+    "\x86": lambda m: m.tuple_of(2),
+    "\x87": lambda m: m.tuple_of(3),
+    "\x90": lambda m: m.add(m.marked()),
+    "\x91": _Machine.frozen,
+    "\x94": _Machine.memoize,
+}

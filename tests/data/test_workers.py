@@ -1,0 +1,286 @@
+"""Worker processes: the same batches as without and as PyTorch's, errors, deaths, and no process left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import data
+from adjoint.data.crew import _open
+
+
+class Drawn:
+    """Index and draws of all three generators, for either library."""
+
+    def __init__(self, lib: Any) -> None:
+        self.lib = lib
+
+    def __len__(self) -> int:
+        return 11
+
+    def __getitem__(self, index: int) -> Any:
+        return index, self.lib.rand(1).item(), float(np.random.rand())  # noqa: NPY002
+
+
+class Arrays(data.Dataset[Any]):
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, index: int) -> np.ndarray[Any, Any]:
+        return np.arange(self.sizes[index], dtype=np.float32) + index
+
+
+class Odd(data.Dataset[Any]):
+    """What its function does with an index."""
+
+    def __init__(self, does: Any) -> None:
+        self.does = does
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        return self.does(index)
+
+
+class Stream(data.IterableDataset[int]):
+    """0, 1, … shared out among the workers; the first has most."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = data.get_worker_info()
+        if info is None:
+            return iter(range(20))
+        assert info.dataset is self
+        return iter(range(info.id, 20 if info.id == 0 else 7, info.num_workers))
+
+
+def lists(batches: Any) -> list[Any]:
+    return [[part.tolist() for part in batch] for batch in batches]
+
+
+def gone(pids: list[int]) -> bool:
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_same_batches_and_draws_as_pytorch(persistent: bool) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib, module in ((ad, data), (torch, torch.utils.data)):
+        library: Any = lib
+        library.manual_seed(4)
+        loader = module.DataLoader(Drawn(lib), 2, shuffle=True, num_workers=2, persistent_workers=persistent)
+        epochs = [lists(loader) for _ in range(2)]
+        left = iter(loader)
+        next(left)
+        found.append((epochs, lists(loader), library.rand(1).item()))
+        del left, loader
+    assert found[0] == found[1]
+
+
+def test_streams_are_shared_out_as_by_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Theirs(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[int]:
+            info = torch.utils.data.get_worker_info()
+            return iter(range(info.id, 20 if info.id == 0 else 7, info.num_workers))
+
+    for options in ({"batch_size": 3}, {"batch_size": 3, "drop_last": True}, {"batch_size": None}):
+        ours = data.DataLoader(Stream(), num_workers=2, **options)
+        theirs = torch.utils.data.DataLoader(Theirs(), num_workers=2, **options)
+        assert [np.asarray(b).tolist() for b in ours] == [np.asarray(b).tolist() for b in theirs]
+    again = data.DataLoader(Stream(), 4, num_workers=2, persistent_workers=True)
+    assert [b.tolist() for b in again] == [b.tolist() for b in again]
+
+
+def test_large_and_small_arrays_come_as_they_are() -> None:
+    sizes = [3, 100_000, 0, 70_000, 1]
+    loader = data.DataLoader(Arrays(sizes), None, num_workers=2)
+    for index, batch in enumerate(loader):
+        expected = np.arange(sizes[index], dtype=np.float32) + index
+        np.testing.assert_array_equal(batch.numpy(), expected)
+        batch.add_(1)  # it is ours to write
+
+
+def test_bfloat16_comes_through() -> None:
+    pytest.importorskip("ml_dtypes")
+    x = ad.arange(70_000.0).to(ad.bfloat16)
+    (batch,) = data.DataLoader(data.TensorDataset(x), 70_000, num_workers=1)
+    assert batch[0].dtype is ad.bfloat16
+    assert (batch[0] == x).all()
+
+
+def test_in_any_order() -> None:
+    def slow_first(index: int) -> int:
+        time.sleep(0.3 if index == 0 else 0)
+        return index
+
+    loader = data.DataLoader(Odd(slow_first), None, num_workers=2, in_order=False)
+    found = list(loader)
+    assert sorted(found) == list(range(6))
+    assert found[0] != 0
+
+
+def test_an_error_has_its_type_and_the_workers_traceback_and_the_pass_goes_on() -> None:
+    def fails(index: int) -> int:
+        if index == 1:
+            raise KeyError("the key")
+        if index == 2:
+            raise Picky(1, 2)
+        if index == 3:
+            return {5: 5}[0]
+        return index
+
+    passing = iter(data.DataLoader(Odd(fails), None, num_workers=2))
+    assert next(passing) == 0
+    with pytest.raises(KeyError, match=r"Caught KeyError in DataLoader worker process 1\.\nOriginal Traceback") as info:
+        next(passing)
+    assert "in fails" in str(info.value)
+    assert "'the key'" in str(info.value)
+    with pytest.raises(RuntimeError, match="Caught Picky in DataLoader worker process 0"):
+        next(passing)
+    with pytest.raises(KeyError):
+        next(passing)
+    assert list(passing) == [4, 5]
+
+
+class Picky(Exception):
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(a, b)
+
+
+def test_what_cannot_be_sent_is_an_error() -> None:
+    loader = data.DataLoader(Odd(lambda index: lambda: index), None, num_workers=1)
+    with pytest.raises(Exception, match=r"(?s)in DataLoader worker process 0.*pickle"):
+        next(iter(loader))
+
+
+def test_worker_init_fn_and_its_error() -> None:
+    def begin(worker: int) -> None:
+        info = data.get_worker_info()
+        assert info is not None
+        assert (info.id, info.num_workers) == (worker, 2)
+        info.dataset.does = lambda index: (worker, ad.initial_seed() == info.seed, ad.get_num_threads())
+
+    loader = data.DataLoader(Odd(None), None, num_workers=2, worker_init_fn=begin)
+    assert [tuple(found) for found in loader] == [(0, True, 1), (1, True, 1)] * 3
+    assert data.get_worker_info() is None
+
+    def fails(worker: int) -> None:
+        raise OSError("no disk")
+
+    with pytest.raises(OSError, match=r"(?s)worker process 0.*no disk"):
+        next(iter(data.DataLoader(Odd(None), None, num_workers=1, worker_init_fn=fails)))
+
+
+def test_a_killed_worker_is_named() -> None:
+    def dies(index: int) -> int:
+        if index == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+    passing = iter(data.DataLoader(Odd(dies), None, num_workers=2))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly.*SIGKILL"):
+        list(passing)
+    loader = data.DataLoader(Odd(dies), None, num_workers=2, persistent_workers=True)
+    for _ in range(2):  # the second pass has workers of its own
+        with pytest.raises(RuntimeError, match="exited unexpectedly"):
+            list(loader)
+    with pytest.raises(RuntimeError, match="with exit code 3"):
+        list(data.DataLoader(Odd(lambda index: os._exit(3)), None, num_workers=1))
+
+
+def test_timeout() -> None:
+    loader = data.DataLoader(Odd(lambda index: time.sleep(0.5)), None, num_workers=1, timeout=0.1)
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0.1 seconds"):
+        next(iter(loader))
+
+
+def test_nothing_is_left_behind_when_a_pass_is_left_early() -> None:
+    gc.collect()
+    before = len(_open)
+    loader = data.DataLoader(Odd(lambda index: (os.getpid(), np.zeros(10**6))), None, num_workers=2)
+    pids = []
+    for pid, _ in loader:
+        pids.append(pid)
+        break
+    gc.collect()
+    assert gone(pids)
+    assert len(_open) == before
+
+
+def test_persistent_workers_stay() -> None:
+    loader = data.DataLoader(Odd(lambda index: os.getpid()), None, num_workers=2, persistent_workers=True)
+    first, second = set(loader), set(loader)
+    assert first == second
+    assert len(first) == 2
+    del loader
+    assert gone(list(first))
+
+
+SCRIPT = """
+import os, sys, time
+import numpy as np
+from adjoint import data
+
+class Slow(data.Dataset):
+    def __len__(self): return 1000
+    def __getitem__(self, i):
+        time.sleep(0.01)
+        return os.getpid(), np.zeros(10**5)
+
+if __name__ == "__main__":
+    loader = data.DataLoader(Slow(), None, num_workers=2, persistent_workers=True, multiprocessing_context=sys.argv[2])
+    passing = iter(loader)
+    print(*{next(passing)[0] for _ in range(4)}, flush=True)
+    if sys.argv[1] == "wait":
+        for _ in passing: pass
+"""
+
+
+def started(how: str, method: str, folder: Any) -> tuple[subprocess.Popen[str], list[int]]:
+    path = folder / "script.py"
+    path.write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, str(path), how, method], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, [int(pid) for pid in process.stdout.readline().split()]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_program_that_ends_takes_its_workers_with_it(method: str, tmp_path: Any) -> None:
+    process, pids = started("end", method, tmp_path)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+    assert len(pids) == 2
+    assert gone(pids)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_program_that_is_stopped_takes_its_workers_with_it(sent: int, code: int, tmp_path: Any) -> None:
+    process, pids = started("wait", "fork", tmp_path)
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode in (code, -2 if sent == signal.SIGINT else code)
+    assert ("KeyboardInterrupt" in errors) == (sent == signal.SIGINT)
+    assert gone(pids)

@@ -1,0 +1,122 @@
+"""Special functions against 40 digits: to the last digits over their whole domains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adjoint.ops import airy, bessel, normal, orthogonal, zeta
+from adjoint.ops.chebyshev import chebyshev
+
+mp: Any = pytest.importorskip("mpmath").mp.clone()
+mp.dps = 40
+NUMBERS = np.random.default_rng(0)
+SMALL = 10.0 ** NUMBERS.uniform(-300, 0, 30)
+POSITIVE = np.concatenate([SMALL, NUMBERS.uniform(0, 3, 60), NUMBERS.uniform(3, 20, 60), NUMBERS.uniform(20, 700, 40)])
+EITHER = np.concatenate([POSITIVE, -POSITIVE])
+FAR = np.concatenate([POSITIVE, 10.0 ** NUMBERS.uniform(2, 9, 20)])
+SHARES = np.concatenate([10.0 ** NUMBERS.uniform(-307, 0, 100), NUMBERS.uniform(0, 1, 100)])
+
+
+def largest_error(function: Any, exact: Callable[[Any], Any], at: Any, size: Any = None) -> float:
+    """The largest error, over the value or the size of the function about there."""
+    found = function.op.evaluate(np.asarray(at))
+    worst = 0.0
+    for x, got in zip(at.tolist(), found.tolist(), strict=True):
+        x = mp.mpf(x)
+        value = exact(x)
+        scale = max(abs(value), size(x)) if size else abs(value)
+        if float(value) != got:
+            worst = max(worst, float(abs(got - value) / scale))
+    return worst
+
+
+def wave(x: Any) -> Any:
+    """The amplitude with which Bessel functions oscillate."""
+    return mp.sqrt(2 / (mp.pi * abs(x))) if abs(x) > 0.5 else 0
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_bessel_functions(n: int) -> None:
+    b: Any = bessel
+    first, second = getattr(b, f"bessel_j{n}"), getattr(b, f"bessel_y{n}")
+    assert largest_error(first, lambda x: mp.besselj(n, x), np.concatenate([FAR, -FAR]), wave) < 3e-15
+    assert largest_error(second, lambda x: mp.bessely(n, x), FAR, wave) < 3e-15
+    assert largest_error(getattr(b, f"i{n}"), lambda x: mp.besseli(n, x), EITHER) < 3e-15
+    assert largest_error(getattr(b, f"i{n}e"), lambda x: mp.besseli(n, x) * mp.exp(-abs(x)), EITHER) < 3e-15
+    decaying, scaled = getattr(b, f"modified_bessel_k{n}"), getattr(b, f"scaled_modified_bessel_k{n}")
+    assert largest_error(decaying, lambda x: mp.besselk(n, x), POSITIVE) < 3e-15
+    assert largest_error(scaled, lambda x: mp.besselk(n, x) * mp.exp(x), POSITIVE) < 3e-15
+
+
+def test_spherical_bessel_function() -> None:
+    assert largest_error(bessel.spherical_bessel_j0, lambda x: mp.sin(x) / x, EITHER) < 1e-15
+
+
+def test_airy_function() -> None:
+    """Where it is steep, the last bit of x alone moves the value by x^1.5 of its last bits."""
+    near, right, left = (NUMBERS.uniform(*ends, 150) for ends in ((-2.2, 10), (10, 100), (-100, -2)))
+    assert largest_error(airy.airy_ai, mp.airyai, near) < 3e-14
+    assert largest_error(airy.airy_ai, mp.airyai, right) < 1e3 * 5e-16
+    assert largest_error(airy.airy_ai, mp.airyai, left, lambda x: 1 / mp.sqrt(mp.pi * mp.sqrt(-x))) < 1e3 * 5e-16
+
+
+def scaled_erfc(x: Any) -> Any:
+    if x > 1e3:
+        return (1 - 1 / (2 * x**2) + 3 / (4 * x**4)) / (x * mp.sqrt(mp.pi))
+    return mp.exp(x * x) * mp.erfc(x)
+
+
+def quantile(p: Any) -> Any:
+    if p > 0.5:
+        return -quantile(1 - p)
+    x = mp.sqrt(-2 * mp.log(p))
+    start = (mp.log(x) + mp.log(2 * mp.pi) / 2) / x - x if x > 2 else mp.mpf(-0.5)
+    return mp.findroot(lambda z: mp.log(mp.erfc(-z / mp.sqrt(2)) / 2) - mp.log(p), start)
+
+
+def test_normal_distribution() -> None:
+    parts = NUMBERS.uniform(-26.5, 5, 150), NUMBERS.uniform(0, 5, 100), 10.0 ** NUMBERS.uniform(-300, 300, 60)
+    at = np.concatenate(parts)
+    assert largest_error(normal.erfcx, scaled_erfc, at) < 1e-15
+    at = np.concatenate([NUMBERS.uniform(-5, 5, 150), NUMBERS.uniform(-300, -5, 60)])
+    assert largest_error(normal.log_ndtr, lambda x: mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2), at) < 1e-14
+    assert largest_error(normal.ndtri, quantile, SHARES) < 2e-15
+
+
+def test_zeta() -> None:
+    with mp.workdps(400):  # its own error is absolute
+        s = np.concatenate([10.0 ** NUMBERS.uniform(0.01, 2.5, 20), NUMBERS.integers(2, 60, 15)])
+        q = np.concatenate([10.0 ** NUMBERS.uniform(-3, 4, 20), NUMBERS.uniform(-15, 0, 15)])
+        found: Any = zeta.zeta.op.evaluate(s, q)  # type: ignore[attr-defined]
+        for a, b, got in zip(s.tolist(), q.tolist(), found.tolist(), strict=True):
+            steps = 20 if b < 0 else 0
+            exact = sum((b + mp.mpf(k)) ** -int(a) for k in range(steps)) + mp.zeta(a, mp.mpf(b) + steps)
+            if 1e-300 < abs(exact) < 1e300:
+                assert abs(got / exact - 1) < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("f", "exact"),
+    [
+        (orthogonal.chebyshev_polynomial_t, lambda n, x: mp.chebyt(n, x)),
+        (orthogonal.chebyshev_polynomial_u, lambda n, x: mp.chebyu(n, x)),
+        (orthogonal.hermite_polynomial_h, lambda n, x: mp.hermite(n, x)),
+        (orthogonal.laguerre_polynomial_l, lambda n, x: mp.laguerre(n, 0, x)),
+        (orthogonal.legendre_polynomial_p, lambda n, x: mp.legendre(n, x)),
+    ],
+)
+def test_polynomials(f: Any, exact: Callable[[int, Any], Any]) -> None:
+    x = NUMBERS.uniform(-1, 1, 20)
+    for n in (2, 5, 9, 30):
+        expected = np.array([float(exact(n, mp.mpf(v))) for v in x.tolist()])
+        found = f.op.evaluate(x, np.full(20, float(n)))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
+
+
+def test_series_are_summed_by_their_recurrence() -> None:
+    t = np.linspace(-1, 1, 7)
+    np.testing.assert_allclose(chebyshev((0.5, 2.0, -1.0, 3.0), t), np.polynomial.chebyshev.chebval(t, [0.5, 2, -1, 3]))
