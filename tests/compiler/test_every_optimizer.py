@@ -73,8 +73,15 @@ SCHEDULES: dict[str, Maker] = {
     "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.01, total_steps=101, cycle_momentum=_cycles(o)),
 }
 STEPS = 100
-# each optimizer as it is by default with every schedule, its variants with two of them
-PAIRS = [(o, s) for o in OPTIMIZERS for s in SCHEDULES if " " not in o or s in ("StepLR", "OneCycleLR")]
+FEW = ("StepLR", "OneCycleLR")
+# each optimizer as it is by default with every schedule, most of them nightly; its variants with two of them
+PAIRS = [
+    pytest.param(o, s, marks=[] if s in FEW or o in ("SGD", "Adam") else [pytest.mark.nightly])
+    for o in OPTIMIZERS
+    for s in SCHEDULES
+    if " " not in o or s in FEW
+]
+MUONS = [pytest.param(s, marks=[] if s in FEW else [pytest.mark.nightly]) for s in SCHEDULES]
 ELSEWHERE = {"Muon", "LBFGS", "SparseAdam"}  # a test of its own; the others read values or refuse: no compiled step
 
 
@@ -88,7 +95,7 @@ def test_a_hundred_steps(name: str, schedule: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 2}])
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", MUONS)
 def test_matrices_by_muon(schedule: str, options: dict[str, Any]) -> None:
     """Its products are bfloat16: what rounds to the other side in one of them shows in all that follow."""
     runs = []
