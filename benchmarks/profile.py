@@ -135,7 +135,7 @@ def told(timed: list[Timed], whole: float) -> str:
     total = sum(each.within for each in timed)
     rows = []
     for each in sorted(timed, key=lambda each: -each.within):
-        entry, share = each.entry, f"{100 * each.within / total:.1f} %"
+        entry, share = each.entry, _percent(each.within, total)
         cost = (f"{entry.read + entry.written:,}", "?" if entry.flops is None else f"{entry.flops:,}")
         times = (_micro(each.alone), _micro(each.within), share, _micro(each.bound), _percent(each.bound, each.within))
         rows.append((f"{entry.number} {entry.kind}", *times, *cost, _ops(entry)))

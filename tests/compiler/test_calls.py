@@ -12,8 +12,8 @@ import adjoint as ad
 pytest.importorskip("llvmlite")
 DIVISIONS: dict[str, Callable[[Any], Any]] = {
     "a // 0": lambda a: a // 0, "a % 0": lambda a: a % 0, "fmod": lambda a: ad.fmod(a, 0), "5 // a": lambda a: 5 // a,
-    "5 % a": lambda a: 5 % a, "rounded": lambda a: ad.div(a, 0, rounding_mode="floor"), "power": lambda a: a ** (a - 2),
-    "truncated": lambda a: ad.div(a, 0, rounding_mode="trunc"), "2 ** a": lambda a: 2 ** (a - 2),
+    "5 % a": lambda a: 5 % a, "rounded": lambda a: ad.div(a, 0, rounding_mode="floor"),
+    "truncated": lambda a: ad.div(a, 0, rounding_mode="trunc"),
 }  # fmt: skip
 
 
@@ -21,8 +21,6 @@ DIVISIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_an_error_is_the_eager_one_and_names_the_line(name: str, kind: Any) -> None:
     a = ad.tensor([3, 1, 0], dtype=kind)
-    if kind is ad.uint8 and name in ("power", "2 ** a"):
-        return  # nothing is negative
     with pytest.raises(RuntimeError) as eager:
         DIVISIONS[name](a)
     with pytest.raises(RuntimeError) as compiled:
@@ -34,7 +32,7 @@ def test_an_error_is_the_eager_one_and_names_the_line(name: str, kind: Any) -> N
 @pytest.mark.parametrize("kind", [ad.int64, ad.int32, ad.uint8, ad.int8])
 def test_a_number_takes_the_type_of_the_tensor(kind: Any) -> None:
     def step(a: Any) -> Any:
-        return a // 3, a % 3, ad.fmod(a, 3), 200 // (a + 1), a**2, ad.fmod(a, 2.5)
+        return a // 3, a % 3, ad.fmod(a, 3), 200 // (a + 1), a**2, ad.fmod(a, 2.5), a ** (a - 2), 2 ** (a - 2)
 
     a = ad.tensor([0, 4, 7], dtype=kind)
     for got, expected in zip(ad.compile(step)(a), step(a), strict=True):

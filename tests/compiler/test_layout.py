@@ -91,13 +91,13 @@ def test_kernels_take_what_native_code_computes_and_cannot_fail(function: Any, n
     assert is_kernel_op(last) == native
 
 
-@pytest.mark.parametrize("function", [lambda x, y: x // y, lambda x, y: x % y, lambda x, y: x ** (y - 1)])
+@pytest.mark.parametrize("function", [lambda x, y: x // y, lambda x, y: x % y])
 def test_integers_that_cannot_be_divided_are_refused_as_eagerly(function: Any) -> None:
     x, bad, good = ad.tensor([4, 5]), ad.tensor([0, 2]), ad.tensor([1, 2])
     compiled = ad.compile(function)
     assert compiled(x, good).tolist() == function(x, good).tolist()
-    with pytest.raises(RuntimeError, match=r"integers by zero|negative integer powers"):
+    with pytest.raises(RuntimeError, match="integers by zero"):
         function(x, bad)
-    with pytest.raises(RuntimeError, match=r"integers by zero|negative integer powers"):
+    with pytest.raises(RuntimeError, match="integers by zero"):
         compiled(x, bad)
     assert compiled(x, good).tolist() == function(x, good).tolist()

@@ -238,9 +238,11 @@ def test_persistent_workers_stay() -> None:
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 import numpy as np
 from adjoint import data
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
 
 class Slow(data.Dataset):
     def __len__(self): return 1000

@@ -187,4 +187,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """(Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
     if dim == -1:
         return reduce.norm(v, pow)
+    if not v.ndim:
+        raise IndexError(f"norm_except_dim: Dimension specified as {dim} but tensor has no dimensions")
     return reduce.norm(v, pow, tuple(d for d in range(v.ndim) if d != dim), True) if v.ndim > 1 else abs(v)

@@ -178,6 +178,8 @@ def multilabel_soft_margin_loss(
     loss: Any = arithmetic.neg(arithmetic.add(gain, rest))
     if weight is not None:
         loss = loss * weight
+    if not input.ndim:
+        raise IndexError("multilabel_soft_margin_loss: the mean over the last dimension, but input has no dimensions")
     return reduced(_mean(loss, axes=(input.ndim - 1,), keepdims=False), how)
 
 

@@ -22,8 +22,8 @@ def is_complex(x: Any) -> bool:
 
 @unary(linear=True, holomorphic=False, dx=lambda g: conj(g))
 def conj(x: Any) -> Any:
-    """x - iy of x + iy."""
-    return np.conjugate(x)
+    """x - iy of x + iy; a copy of what is real, of truth values too."""
+    return np.conjugate(x) if np.iscomplexobj(x) else np.array(x)
 
 
 @movement(
