@@ -35,12 +35,26 @@ def zeta(x: Any, y: Any) -> Any:
 
 
 def _summed(s: Any, q: Any) -> Any:
-    """Terms up to where the series of the rest converges, or no further term counts."""
+    """For q < 0 the terms below 0 are those of the sum from -q - n on, n + 1 of them, with the sign of (-1)ˢ."""
+    below = q < 0
+    count = np.where(below, np.ceil(-q), 0.0)
+    total = _summed_upwards(s, q + count)
+    if not below.any():
+        return total
+    first = np.where(below, -q - (count - 1.0), 1.0)
+    sign = np.where(s % 2 == 0, 1.0, -1.0)
+    # the first two may cancel, to the last bit where q is half an integer
+    both = total + sign * _summed_upwards(s, first) - sign * _summed_upwards(s, first + count)
+    return np.where(below, both, total)
+
+
+def _summed_upwards(s: Any, q: Any) -> Any:
+    """For q > 0: terms up to where the series of the rest converges, or no further term counts."""
     total, y = q**-s, q + 1.0
     small = np.zeros(q.shape, bool)
     while True:
         term = y**-s
-        small = small | (y > 1) & (np.abs(term) < 1e-17 * np.abs(total))
+        small = small | (y > 1) & (np.abs(term) <= 1e-17 * np.abs(total))
         going = ~small & (y < FAR + s)
         if not going.any():
             return total + np.where(small, 0.0, _rest(s, y))
