@@ -50,7 +50,7 @@ def exp_along(x: Any, e: Any) -> Any:
     """d exp(x + t e) / dt at 0: the upper right block of exp [[x, e], [0, x]]. Source: Najfeld and Havel, 1995."""
     n = x.shape[-1]
     rows = np.concatenate([x, e], -1), np.concatenate([np.zeros_like(x), x], -1)
-    return _exponential(np.concatenate(rows, -2))[..., :n, n:]
+    return np.ascontiguousarray(_exponential(np.concatenate(rows, -2))[..., :n, n:])
 
 
 @primitive(spec=same, node="LinalgMatrixExpBackward0", leading=True, dx=lambda g, x: exp_along(transposed(x), g))
@@ -71,7 +71,7 @@ def _exponential(x: Any) -> Any:
                 out[chosen] = _approximant(wide[chosen], COEFFICIENTS[list(REACH)[at]])
             else:
                 out[chosen] = _scaled(wide[chosen], norms[chosen])
-    return out.reshape(x.shape).astype(x.dtype)
+    return np.ascontiguousarray(out.reshape(x.shape), x.dtype)
 
 
 def _scaled(x: Any, norms: Any) -> Any:
