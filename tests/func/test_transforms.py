@@ -300,11 +300,15 @@ def test_nothing_is_left_for_the_garbage_collector() -> None:
         step()
     gc.collect()
     gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         for step in steps:
             step()
-        assert gc.collect() == 0
+        gc.collect()
+        assert [(type(left).__name__, repr(left)[:200]) for left in gc.garbage] == []
     finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
         gc.enable()
 
 
