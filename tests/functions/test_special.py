@@ -87,6 +87,20 @@ def test_polynomials(name: str) -> None:
         same(f"t.special.{name}({call})", **GIVEN)
 
 
+@pytest.mark.parametrize("name", [name for name in POLYNOMIALS if "chebyshev" in name or "legendre" in name])
+@pytest.mark.parametrize("degree", [1, 4, 5, 1_000_000_000, 1_000_000_001])
+def test_polynomials_at_the_ends(name: str, degree: int) -> None:
+    ends = "t.tensor([0, 1], dtype=t.float64)" if "shifted" in name else "t.tensor([-1, 1], dtype=t.float64)"
+    same(f"t.special.{name}({ends}, {degree})", factor=1.0, **GIVEN)
+
+
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_polynomials_of_any_degree_end(name: str) -> None:
+    found = getattr(special, name)(ad.tensor([-1.5, -1.0, -0.5, 0.0, 0.25, 1.0, 1.0 + 1e-15], dtype=ad.float64), 1e38)
+    if "chebyshev" in name:
+        assert np.isfinite(found.numpy()[3 if "shifted" in name else 1 : -1]).all()
+
+
 def test_polynomials_of_nan_and_of_no_degree() -> None:
     for name in POLYNOMIALS:
         f = getattr(special, name)
