@@ -274,6 +274,12 @@ def _reductions() -> list[Sample]:
         _sample(ordering.isin, np.array(2), np.arange(3), label="numbers", unique=True, invert=True),
         _sample(ordering.searchsorted, np.sort(x[0].ravel()), x, right=False, dtype=whole),
         _sample(ordering.searchsorted, np.sort(np.round(x)), np.round(x), label="rows", right=True, dtype=whole),
+        _sample(ordering.leading, x, axis=1, count=2, descending=True),
+        _sample(
+            ordering.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False
+        ),
+        _sample(ordering.ranked, x, axis=1, rank=1),
+        _sample(ordering.ranked, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
         _sample(indexing.argsort, x, axis=1, descending=False),
         _sample(indexing.argsort, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, descending=True),
     ]

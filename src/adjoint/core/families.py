@@ -95,8 +95,8 @@ def unary(
         )  # fmt: skip
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
-        any_kind = promotion is None and not refuses
-        quick = "fiub" if promotion is None and refuses == "c" else "f"
+        any_kind = promotion is None and not refuses and op.native is None
+        quick = "" if op.native is not None else "fiub" if promotion is None and refuses == "c" else "f"
         compute = op.evaluate if "f" in refuses else function
 
         def call(input: Any, out: Any = None) -> Tensor:

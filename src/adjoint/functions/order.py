@@ -45,6 +45,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 
 def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+    check_ordered("median", input)
     kind = "NanmedianBackward" if ignore_nan else "MedianBackward"
     if dim is None:
         return named(_shared_median(ravel(input), ignore_nan), kind + "0")
@@ -58,15 +59,15 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> 
 
 def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
     """Where the median along `axis` stands, as if that dimension had size 1."""
-    order = argsort(x, axis)
     size, whole = x.array.shape[axis], np.dtype(np.int64)
-    missing = reduction.sum(selection.cast(comparison.isnan(x), dtype=whole), axes=(axis,), keepdims=True)
-    present = arithmetic.sub(size, missing)
-    if ignore_nan:
-        place = arithmetic.floor_divide(arithmetic.sub(arithmetic.maximum(present, 1), 1), 2)
-    else:  # the first NaN, if there is one
-        place = selection.where(comparison.gt(missing, 0), present, (size - 1) // 2)
-    return indexing.gather(order, place, axis=axis)
+    missing = comparison.isnan(x)
+    if not ignore_nan:  # the first NaN, if there is one
+        first = reduction.argmax(missing, axis=axis, keepdims=True)
+        middle = ordering.ranked(x, axis=axis, rank=(size - 1) // 2)
+        return selection.where(reduction.any(missing, axes=(axis,), keepdims=True), first, middle)
+    present = arithmetic.sub(size, reduction.sum(selection.cast(missing, dtype=whole), axes=(axis,), keepdims=True))
+    place = arithmetic.floor_divide(arithmetic.sub(arithmetic.maximum(present, 1), 1), 2)
+    return indexing.gather(argsort(x, axis), place, axis=axis)
 
 
 def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
@@ -97,15 +98,14 @@ def _exactly(out: Tensor, value: Tensor) -> Tensor:
 @public()
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
     """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
+    check_ordered("kthvalue", input)
     axis = one_dim(dim, input.ndim)
     size = input.array.shape[axis] if input.ndim else 1
     if not 1 <= k <= size:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
     if not input.ndim:
         return _itself(input)
-    order = argsort(input, axis)
-    bounds = tuple((k - 1, k, 1) if d == axis else (0, n, 1) for d, n in enumerate(input.array.shape))
-    found = _picked(input, movement.slice(order, bounds=bounds), axis, keepdim)
+    found = _picked(input, ordering.ranked(input.detach(), axis=axis, rank=k - 1), axis, keepdim)
     return Extreme(named(found.values, "KthvalueBackward0"), found.indices)
 
 

@@ -14,7 +14,7 @@ from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import Dims, all_dims, one_dim
 from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.surface import public
-from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection, transcendental
+from adjoint.ops import arithmetic, comparison, indexing, movement, ordering, reduction, selection, transcendental
 from adjoint.ops.complex import imag, is_complex, real
 
 __all__ = [
@@ -327,6 +327,4 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
     if not input.ndim:
         return _itself(input)
-    order = indexing.argsort(input.detach(), axis=axis, descending=largest)
-    bounds = tuple((0, k if d == axis else n, 1) for d, n in enumerate(input.array.shape))
-    return _picked(input, movement.slice(order, bounds=bounds), axis, True)
+    return _picked(input, ordering.leading(input.detach(), axis=axis, count=k, descending=largest), axis, True)

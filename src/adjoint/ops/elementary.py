@@ -21,25 +21,30 @@ def _acosh_dx(g: Any, x: Any) -> Any:
     return g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5)
 
 
-@unary(promotion="float", dx=_acosh_dx)
+@unary(promotion="float", scalar="acosh", dx=_acosh_dx)
 def acosh(x: Any) -> Any:
     """The number ≥ 0 with hyperbolic cosine x."""
     return np.arccosh(x)
 
 
-@unary(promotion="float", dx=lambda g, x: g / (x * x + 1.0) ** 0.5)
+@unary(promotion="float", scalar="asinh", dx=lambda g, x: g / (x * x + 1.0) ** 0.5)
 def asinh(x: Any) -> Any:
     """The number with hyperbolic sine x."""
     return np.arcsinh(x)
 
 
-@unary(promotion="float", dx=lambda g, x: g / (1.0 - x * x))
+@unary(promotion="float", scalar="atanh", dx=lambda g, x: g / (1.0 - x * x))
 def atanh(x: Any) -> Any:
     """The number with hyperbolic tangent x."""
     return np.arctanh(x)
 
 
-@unary(promotion="float", dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))))
+@unary(
+    promotion="float",
+    scalar="erfc",
+    dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
+    native=8e-8,
+)
 def erfc(x: Any) -> Any:
     """1 - erf x, accurate where erf x is near 1."""
     wide = np.asarray(x, np.float64)

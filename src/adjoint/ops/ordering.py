@@ -1,4 +1,4 @@
-"""What follows from order or equality: places in sorted rows, membership, counts, the most frequent element."""
+"""What follows from order or equality: places in sorted rows, ranks, membership, counts, the most frequent element."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
+
+WORTH_PARTING = 64  # elements: shorter rows are sorted as fast as they are parted
 
 
 @primitive(spec=lambda x, values, *, right, dtype: Spec(values.shape, dtype))
@@ -61,3 +63,46 @@ def most_frequent(x: Any, *, axis: int) -> Any:
         _, which, counts = np.unique(rows[at], return_inverse=True, return_counts=True, equal_nan=False)
         places[at] = np.flatnonzero(which == counts.argmax())[-1]
     return np.expand_dims(places, axis)
+
+
+def _leading_spec(x: Any, *, axis: int, count: int, descending: bool) -> Spec:
+    return Spec((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64))
+
+
+@primitive(spec=_leading_spec)
+def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
+    """The first `count` of the indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
+    rows = np.moveaxis(x, axis, -1)
+    size = rows.shape[-1]
+    if size < WORTH_PARTING or 4 * count >= size or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
+        places = _in_order(rows, descending)[..., :count]
+    else:
+        last = size - count if descending else count - 1
+        edge = np.partition(rows, last, axis=-1)[..., last : last + 1]
+        inside, equal = rows > edge if descending else rows < edge, rows == edge
+        left = count - inside.sum(-1, keepdims=True)
+        chosen = inside | (equal & (np.cumsum(equal, -1) <= left))
+        some = np.nonzero(chosen)[-1].reshape(*rows.shape[:-1], count)
+        places = np.take_along_axis(some, _in_order(np.take_along_axis(rows, some, -1), descending), -1)
+    return np.ascontiguousarray(np.moveaxis(places, -1, axis))
+
+
+def _in_order(rows: Any, descending: bool) -> Any:
+    if not descending:
+        return np.argsort(rows, axis=-1, kind="stable")
+    order = np.argsort(rows[..., ::-1], axis=-1, kind="stable")
+    return rows.shape[-1] - 1 - order[..., ::-1]
+
+
+@primitive(spec=lambda x, *, axis, rank: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
+def ranked(x: Any, *, axis: int, rank: int) -> Any:
+    """The index of the element that sorting x along `axis` puts at `rank`, equals in order; NaN is the largest."""
+    rows = np.moveaxis(x, axis, -1)
+    found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]
+    below, equal = rows < found, rows == found
+    if x.dtype.kind == "f":
+        missing, beyond = np.isnan(rows), np.isnan(found)
+        below, equal = np.where(beyond, ~missing, below), np.where(beyond, missing, equal)
+    nth = rank - below.sum(-1, keepdims=True)
+    places = np.argmax(np.cumsum(equal, -1) > nth, axis=-1, keepdims=True)
+    return np.ascontiguousarray(np.moveaxis(places, -1, axis))

@@ -133,7 +133,13 @@ def sigmoid(x: Any) -> Any:
         return np.reciprocal(1 + np.exp(np.negative(x)))
 
 
-@unary(promotion="float", scalar="erf", refuses="c", dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))))
+@unary(
+    promotion="float",
+    scalar="erf",
+    refuses="c",
+    dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
+    native=5e-8,
+)
 def erf(x: Any) -> Any:
     """2/√π ∫₀ˣ exp(-t²) dt."""
     return erf_array(x)

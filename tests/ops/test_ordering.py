@@ -1,0 +1,45 @@
+"""Parts of an order are what sorting everything gives, ties and NaN included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.ops import indexing, ordering
+
+KINDS = ["float32", "float64", "int64", "uint8", "bool"]
+
+
+def rows_of(kind: str, missing: float = 0.0) -> Any:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 40, (3, 200, 2))
+    if kind == "bool":
+        return rows > 20
+    rows = rows.astype(kind)
+    if missing:
+        rows[rng.random(rows.shape) < missing] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 7, 49, 120, 200])
+@pytest.mark.parametrize("kind", KINDS)
+def test_leading_is_the_head_of_argsort(kind: str, count: int, descending: bool) -> None:
+    for missing in (0.0, 0.5) if "float" in kind else (0.0,):
+        x = ad.from_numpy(rows_of(kind, missing))
+        found = ordering.leading(x, axis=1, count=count, descending=descending)
+        whole = indexing.argsort(x, axis=1, descending=descending)
+        np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, :count])
+
+
+@pytest.mark.parametrize("rank", [0, 1, 99, 150, 199])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ranked_is_an_element_of_argsort(kind: str, rank: int) -> None:
+    for missing in (0.0, 0.5) if "float" in kind else (0.0,):
+        x = ad.from_numpy(rows_of(kind, missing))
+        found = ordering.ranked(x, axis=1, rank=rank)
+        whole = indexing.argsort(x, axis=1, descending=False)
+        np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, rank : rank + 1])
