@@ -33,15 +33,28 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "cpu": EAGER | {"amp"},
     "linalg": EAGER,
     "random": EAGER,
+    "run": {"core", "library"},
+    "signal": EAGER,
     "special": EAGER,
     "testing": EAGER,
     "utils": EAGER | {"data"},
     "distributed": EAGER | {"nn", "optim", "data"},
     "compiler": {"core", "ops", "autograd"},
-}
+    "cuda": EAGER | {"amp"},
+    "hub": EAGER | {"serialization"},
+    "jit": EAGER | {"nn"},
+} | dict.fromkeys(
+    (
+        "_C", "__config__", "_dynamo", "accelerator", "addresses", "backends", "library", "mps", "multiprocessing",
+        "overrides", "profiler", "types", "version", "xpu",
+    ),
+    EAGER,
+)  # fmt: skip
 OUTSIDE: dict[str, set[str]] = {layer: {"numpy"} for layer in LAYERS} | {"compiler": {"numpy", "llvmlite"}}
 # packages of others that a function may try to import
-OPTIONAL = {"core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}}
+OPTIONAL = {
+    "core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}, "utils": {"tensorboardX"},
+}  # fmt: skip
 NAMELESS = {"utils.py", "util.py", "common.py", "base.py", "helpers.py", "misc.py"}  # names that say nothing
 MOST_LINES = 400
 

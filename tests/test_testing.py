@@ -66,6 +66,12 @@ def test_made_tensors(dtype: str) -> None:
     assert np.all(make_tensor(200, dtype=getattr(ad, dtype), exclude_zero=True).numpy() != 0)
 
 
+def test_bounds_beyond_the_type_are_brought_within() -> None:
+    assert set(make_tensor(200, dtype=ad.uint8, low=-9, high=3).tolist()) == {0, 1, 2}
+    assert set(make_tensor(200, dtype=ad.bool, low=-9, high=9).tolist()) == {True, False}
+    assert set(make_tensor(200, dtype=ad.int64, low=-1.5, high=1.5).tolist()) == {-1, 0, 1}
+
+
 def test_made_leaves() -> None:
     x = make_tensor(3, dtype=ad.float64, requires_grad=True, noncontiguous=True)
     assert x.is_leaf

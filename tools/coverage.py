@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 import textwrap
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
+NAMES: dict[str, str] = runpy.run_path(str(Path(__file__).with_name("documented_names.py")))["NAMES"]
 HEAD = """# Coverage of PyTorch's names
 
 Made by `tools/coverage.py`. The names are those that PyTorch 2.13 documents in these modules, left out what is for its
 own parts alone: kernels of a library (`cudnn_…`), of quantisation, of its script language. What is here has PyTorch's
-parameters, defaults, types and errors: `tests/functions/test_torch_samples.py` compares it on PyTorch's own samples.
+parameters, defaults, types and errors: `tests/functions/test_torch_samples.py` compares functions on PyTorch's own
+samples, and the tests of modules, optimizers, schedules and distributions compare each with its namesake.
 """
 SPARSE = "there are no sparse tensors"
 DEVICE = "the only device is the CPU"
-PROFILER = "profiles are made by Python's own profilers, and by `explain()` of a compiled step"
 REASONS: dict[str, str] = {
     r"(torch|Tensor)\.chalf|torch\.complex32": "NumPy has no complex numbers of 16-bit floats",
     r"torch\.(float[48]_|u?int[1-7]$).*": "NumPy has no such element type",
@@ -28,156 +31,13 @@ REASONS: dict[str, str] = {
     r"Tensor\.(to_)?sparse.*|Tensor\.resize_as_sparse_|Tensor\.(smm|sspaddmm|coalesce|values|indices)": SPARSE,
     r"Tensor\.\w+_indices": SPARSE,
     r"torch\.(Event|Stream|get_device_module)|Tensor\.(cuda|ipu|mtia|xpu|record_stream|to_mkldnn)": DEVICE,
-    r"torch\.GradScaler": "it is adjoint.amp.GradScaler",
     r"torch\.cond": "a Python `if` does it; a compiled step has adjoint.where",
-    r"torch\.from_file": "numpy.memmap and from_numpy do it",
-    r"torch\.set_default_tensor_type": "deprecated: set_default_dtype does it",
     r"Tensor\.to_padded_tensor": "there are no nested tensors",
-    r"Tensor\.(map_|map2_)": "of single elements in Python: apply_ does it",
-    r"Tensor\.(as_subclass|dim_order|index|storage_type)": "not yet",
-    r"autograd\.profiler\..*": PROFILER,
+    r"Tensor\.(index|storage_type)": "not yet",
+    r"nn\.functional\.(scaled_mm|scaled_grouped_mm)": "NumPy has no floats of 8 bits",
+    r"nn\.functional\.grouped_mm": "not yet: a product for each group does it",
+    r"optim\.swap_in_optimizer_params_and_state": "of PyTorch's compiler",
     r"autograd\.graph\.region_activation_memory_budget": "a compiled step has compile(recompute=)",
-    r"func\.functionalize": "tracing needs no program without writes: it follows them",
-    r"func\.replace_all_batch_norm_modules_": "not yet",
-}
-NAMES: dict[str, str] = {
-    "torch": """
-        Event GradScaler Stream abs absolute acos acosh adaptive_avg_pool1d add addbmm addcdiv addcmul addmm
-        addmv addr adjoint alias_copy all allclose amax amin aminmax angle any arange arccos arccosh arcsin
-        arcsinh arctan arctan2 arctanh are_deterministic_algorithms_enabled argmax argmin argsort argwhere
-        as_strided as_strided_copy as_strided_scatter as_tensor asarray asin asinh atan atan2 atanh atleast_1d
-        atleast_2d atleast_3d autocast avg_pool1d baddbmm bartlett_window bernoulli bfloat16 bilinear bincount
-        bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor blackman_window
-        block_diag bmm bool broadcast_tensors broadcast_to bucketize can_cast cartesian_prod cat cdist cdouble
-        ceil cfloat chain_matmul chalf channel_shuffle cholesky cholesky_inverse cholesky_solve chunk clamp clip
-        clone column_stack combinations compile complex complex128 complex32 complex64 concat concatenate cond
-        conj conj_physical conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d copysign
-        corrcoef cos cosh cosine_similarity count_nonzero cov cross cummax cummin cumprod cumsum
-        cumulative_trapezoid deg2rad det detach_copy diag diag_embed diagflat diagonal diagonal_copy
-        diagonal_scatter diff digamma dist div divide dot double dsplit dstack einsum empty empty_like
-        empty_permuted empty_strided enable_grad eq equal erf erfc erfinv exp exp2 expand_copy expm1 eye fix
-        flatten flip fliplr flipud float float16 float32 float4_e2m1fn_x2 float64 float8_e4m3fn float8_e4m3fnuz
-        float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float_power floor floor_divide fmax fmin fmod frac frexp
-        from_file from_numpy frombuffer full full_like gather gcd ge geqrf ger get_default_device
-        get_default_dtype get_deterministic_debug_mode get_device_module get_float32_matmul_precision
-        get_num_interop_threads get_num_threads get_rng_state gradient greater greater_equal gt half
-        hamming_window hann_window hardshrink heaviside histc histogram histogramdd hsplit hspmm hstack hypot i0
-        igamma igammac imag index_add index_copy index_reduce index_select inference_mode initial_seed inner int
-        int1 int16 int2 int3 int32 int4 int5 int6 int64 int7 int8 inverse is_complex is_conj
-        is_deterministic_algorithms_warn_only_enabled is_floating_point is_grad_enabled is_inference
-        is_inference_mode_enabled is_nonzero is_storage is_tensor is_warn_always_enabled isclose isfinite isin
-        isinf isnan isneginf isposinf isreal istft kaiser_window kron kthvalue lcm ldexp le lerp less less_equal
-        lgamma linspace load lobpcg log log10 log1p log2 logaddexp logaddexp2 logcumsumexp logdet logical_and
-        logical_not logical_or logical_xor logit logspace logsumexp long lt lu_solve lu_unpack manual_seed
-        masked_select matmul matrix_exp matrix_power max maximum mean median meshgrid min minimum mm mode
-        moveaxis movedim msort mul multinomial multiply mv mvlgamma nan_to_num nanmean nanmedian nanquantile
-        nansum narrow narrow_copy ne neg negative nextafter no_grad nonzero nonzero_static norm normal not_equal
-        numel ones ones_like orgqr ormqr outer pairwise_distance permute permute_copy pinverse pixel_shuffle
-        pixel_unshuffle poisson polar polygamma positive pow prod promote_types qint32 qint8 qr quantile
-        quint2x4 quint4x2 quint8 rad2deg rand rand_like randint randint_like randn randn_like randperm range
-        ravel real reciprocal remainder renorm repeat_interleave reshape resolve_conj resolve_neg result_type
-        roll rot90 round row_stack rsqrt save scatter scatter_add scatter_reduce searchsorted seed
-        segment_reduce select select_copy select_scatter set_default_device set_default_tensor_type
-        set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads
-        set_num_threads set_printoptions set_rng_state set_warn_always sgn short sigmoid sign signbit sin sinc
-        sinh slice_copy slice_scatter slogdet smm softmax sort sparse_bsc_tensor sparse_bsr_tensor
-        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor split split_copy
-        split_with_sizes_copy sqrt square squeeze squeeze_copy sspaddmm stack std std_mean stft sub subtract sum
-        svd swapaxes swapdims t t_copy take take_along_dim tan tanh tensor tensor_split tensordot tile topk
-        trace transpose transpose_copy trapezoid trapz triangular_solve tril tril_indices triu triu_indices
-        true_divide trunc typename uint1 uint16 uint2 uint3 uint32 uint4 uint5 uint6 uint64 uint7 uint8 unbind
-        unbind_copy unflatten unfold_copy unique_consecutive unravel_index unsafe_chunk unsafe_split unsqueeze
-        unsqueeze_copy use_deterministic_algorithms vander var var_mean vdot view_as_complex
-        view_as_complex_copy view_as_real view_as_real_copy view_copy vmap vsplit vstack where xlogy zeros
-        zeros_like
-    """,
-    "Tensor": """
-        H T abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addbmm addbmm_ addcdiv addcdiv_ addcmul
-        addcmul_ addmm addmm_ addmv addmv_ addr addr_ adjoint all allclose amax amin aminmax angle any apply_
-        arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh
-        arctanh_ argmax argmin argsort argwhere as_strided as_strided_ as_strided_scatter as_subclass asin asin_
-        asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ backward baddbmm baddbmm_ bernoulli bernoulli_
-        bfloat16 bincount bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not
-        bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_
-        bmm bool broadcast_to byte cauchy_ ccol_indices cdouble ceil ceil_ cfloat chalf char cholesky
-        cholesky_inverse cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_
-        clone coalesce col_indices conj conj_physical conj_physical_ contiguous copy_ copysign copysign_
-        corrcoef cos cos_ cosh cosh_ count_nonzero cov cpu cross crow_indices cuda cummax cummin cumprod
-        cumprod_ cumsum cumsum_ data data_ptr deg2rad deg2rad_ dense_dim det detach detach_ device diag
-        diag_embed diagflat diagonal diagonal_scatter diff digamma digamma_ dim dim_order dist div div_ divide
-        divide_ dot double dsplit dtype eig element_size eq eq_ equal erf erf_ erfc erfc_ erfinv erfinv_ exp
-        exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ fill_ fill_diagonal_ fix fix_ flatten flip
-        fliplr flipud float float_power float_power_ floor floor_ floor_divide floor_divide_ fmax fmin fmod
-        fmod_ frac frac_ frexp gather gcd gcd_ ge ge_ geometric_ geqrf ger get_device grad grad_dtype grad_fn
-        greater greater_ greater_equal greater_equal_ gt gt_ half hardshrink heaviside heaviside_ histc
-        histogram hsplit hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ imag index index_add index_add_
-        index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_
-        index_select indices inner int inverse ipu is_coalesced is_complex is_conj is_contiguous is_cpu is_cuda
-        is_distributed is_floating_point is_inference is_ipu is_leaf is_maia is_meta is_mkldnn is_mps is_mtia
-        is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to is_shared is_signed is_sparse
-        is_sparse_csr is_xla is_xpu isclose isfinite isinf isnan isneginf isposinf isreal istft item itemsize
-        kron kthvalue layout lcm lcm_ ldexp ldexp_ le le_ lerp lerp_ less less_ less_equal less_equal_ lgamma
-        lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ log_normal_ log_softmax logaddexp logaddexp2
-        logcumsumexp logdet logical_and logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor
-        logical_xor_ logit logit_ logsumexp long lstsq lt lt_ lu lu_solve mH mT map2_ map_ masked_fill
-        masked_fill_ masked_scatter masked_scatter_ masked_select matmul matrix_exp matrix_power max maximum
-        mean median min minimum mm mode moveaxis movedim msort mtia mul mul_ multinomial multiply multiply_ mv
-        mvlgamma mvlgamma_ name nan_to_num nan_to_num_ nanmean nanmedian nanquantile nansum narrow narrow_copy
-        nbytes ndim ndimension ne ne_ neg neg_ negative negative_ nelement new new_empty new_empty_strided
-        new_full new_ones new_tensor new_zeros nextafter nextafter_ nonzero nonzero_static norm normal_
-        not_equal not_equal_ numel numpy orgqr ormqr outer output_nr permute pin_memory pinverse polygamma
-        polygamma_ positive pow pow_ prod put put_ qr quantile rad2deg rad2deg_ random_ ravel real reciprocal
-        reciprocal_ record_stream register_hook register_post_accumulate_grad_hook relu remainder remainder_
-        renorm renorm_ repeat repeat_interleave requires_grad requires_grad_ reshape reshape_as resize resize_
-        resize_as resize_as_ resize_as_sparse_ resolve_conj resolve_neg retain_grad retains_grad roll rot90
-        round round_ row_indices rsqrt rsqrt_ scatter scatter_ scatter_add scatter_add_ scatter_reduce
-        scatter_reduce_ select select_scatter set_ sgn sgn_ shape share_memory_ short sigmoid sigmoid_ sign
-        sign_ signbit sin sin_ sinc sinc_ sinh sinh_ size slice_scatter slogdet smm softmax solve sort
-        sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ split split_with_sizes sqrt sqrt_ square
-        square_ squeeze squeeze_ sspaddmm std stft storage storage_offset storage_type stride sub sub_ subtract
-        subtract_ sum sum_to_size svd swapaxes swapaxes_ swapdims swapdims_ symeig t t_ take take_along_dim tan
-        tan_ tanh tanh_ tensor_split tile to to_dense to_mkldnn to_padded_tensor to_sparse to_sparse_bsc
-        to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr tolist topk trace transpose transpose_
-        triangular_solve tril tril_ triu triu_ true_divide true_divide_ trunc trunc_ type type_as unbind
-        unflatten unfold uniform_ unique unique_consecutive unsafe_chunk unsafe_split unsafe_split_with_sizes
-        unsqueeze unsqueeze_ untyped_storage values var vdot view view_as volatile vsplit where xlogy xlogy_ xpu
-        zero_
-    """,
-    "linalg": """
-        cholesky cholesky_ex cond cross det diagonal eig eigh eigvals eigvalsh householder_product inv inv_ex
-        ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul matrix_exp
-        matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
-        svdvals tensorinv tensorsolve vander vecdot vector_norm
-    """,
-    "special": """
-        airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u
-        chebyshev_polynomial_v chebyshev_polynomial_w digamma entr erf erfc erfcx erfinv exp2 expit expm1
-        gammainc gammaincc gammaln hermite_polynomial_h hermite_polynomial_he i0 i0e i1 i1e
-        laguerre_polynomial_l legendre_polynomial_p log1p log_ndtr log_softmax logit logsumexp
-        modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 multigammaln ndtr ndtri
-        polygamma psi round scaled_modified_bessel_k0 scaled_modified_bessel_k1 shifted_chebyshev_polynomial_t
-        shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w sinc
-        softmax spherical_bessel_j0 xlog1py xlogy zeta
-    """,
-    "fft": """
-        fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
-        irfft2 irfftn rfft rfft2 rfftfreq rfftn
-    """,
-    "autograd": """
-        Function Variable backward detect_anomaly enable_grad forward_ad.UnpackedDualTensor
-        forward_ad.dual_level forward_ad.enter_dual_level forward_ad.exit_dual_level forward_ad.make_dual
-        forward_ad.unpack_dual function.FunctionCtx function.InplaceFunction function.once_differentiable
-        functional.hessian functional.hvp functional.jacobian functional.jvp functional.vhp functional.vjp grad
-        gradcheck gradgradcheck graph.GradientEdge graph.Node graph.allow_mutation_on_saved_tensors
-        graph.disable_saved_tensors_hooks graph.get_gradient_edge graph.increment_version
-        graph.region_activation_memory_budget graph.register_multi_grad_hook graph.save_on_cpu
-        graph.saved_tensors_hooks inference_mode no_grad profiler.emit_nvtx profiler.profile
-        profiler.record_function set_detect_anomaly set_grad_enabled set_multithreading_enabled
-    """,
-    "func": """
-        functional_call functionalize grad grad_and_value hessian jacfwd jacrev jvp linearize
-        replace_all_batch_norm_modules_ stack_module_state vjp vmap
-    """,
 }
 
 
@@ -209,11 +69,12 @@ def names_of() -> dict[str, list[str]]:
 def present(module: str, name: str) -> bool:
     """True if `adjoint` has the name where PyTorch has it."""
     place: Any = import_module("adjoint")
-    for part in [*([] if module == "torch" else [module]), *name.split(".")]:
-        if not hasattr(place, part):
+    for part in [*([] if module == "torch" else module.split(".")), *name.split(".")]:
+        inside = f"{getattr(place, '__name__', None)}.{part}"
+        if not hasattr(place, part) and not (hasattr(place, "__path__") and find_spec(inside)):
             return False
-        place = getattr(place, part)
-    return True
+        place = getattr(place, part) if hasattr(place, part) else import_module(inside)
+    return type(place).__name__ != "Unheld"  # a type that has a name only
 
 
 def reason(module: str, name: str) -> str | None:

@@ -78,27 +78,52 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.reduce import *
     from adjoint.functions.shape import *
 
+import adjoint.addresses  # places modules that are no files
+
 if TYPE_CHECKING:
+    from adjoint import _dynamo as _dynamo
+    from adjoint import accelerator as accelerator
     from adjoint import amp as amp
     from adjoint import array_api as array_api
+    from adjoint import backends as backends
     from adjoint import compiler as compiler
     from adjoint import cpu as cpu
+    from adjoint import cuda as cuda
     from adjoint import data as data
+    from adjoint import distributed as distributed
     from adjoint import distributions as distributions
     from adjoint import fft as fft
     from adjoint import func as func
+    from adjoint import hub as hub
     from adjoint import interop as interop
+    from adjoint import jit as jit
+    from adjoint import library as library
     from adjoint import linalg as linalg
+    from adjoint import mps as mps
+    from adjoint import multiprocessing as multiprocessing
     from adjoint import nn as nn
     from adjoint import optim as optim
+    from adjoint import overrides as overrides
+    from adjoint import profiler as profiler
     from adjoint import random as random
     from adjoint import serialization as serialization
+    from adjoint import signal as signal
     from adjoint import special as special
     from adjoint import testing as testing
+    from adjoint import types as types
     from adjoint import utils as utils
+    from adjoint import version as version
+    from adjoint import xpu as xpu
+    from adjoint.amp import GradScaler as GradScaler
     from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from adjoint.autograd.vmap import vmap as vmap
+    from adjoint.core.layout import jagged as jagged
+    from adjoint.core.layout import sparse_bsc as sparse_bsc
+    from adjoint.core.layout import sparse_bsr as sparse_bsr
+    from adjoint.core.layout import sparse_coo as sparse_coo
+    from adjoint.core.layout import sparse_csc as sparse_csc
+    from adjoint.core.layout import sparse_csr as sparse_csr
     from adjoint.core.limits import finfo as finfo
     from adjoint.core.limits import iinfo as iinfo
     from adjoint.core.threads import get_num_threads as get_num_threads
@@ -118,6 +143,7 @@ if TYPE_CHECKING:
     from adjoint.functions.low_rank import *
     from adjoint.functions.normalization import *
     from adjoint.functions.order import *
+    from adjoint.functions.plain import *
     from adjoint.functions.pooling import *
     from adjoint.functions.products import *
     from adjoint.functions.ranges import *
@@ -129,7 +155,11 @@ if TYPE_CHECKING:
     from adjoint.functions.segments import *
     from adjoint.functions.spectrogram import *
     from adjoint.functions.statistics import *
+    from adjoint.functions.storages import *
+    from adjoint.functions.storages import TypedStorage as TypedStorage
+    from adjoint.functions.storages import UntypedStorage as UntypedStorage
     from adjoint.functions.strides import *
+    from adjoint.functions.symbolic_sizes import *
     from adjoint.functions.windows import *
     from adjoint.serialization.files import load as load
     from adjoint.serialization.files import save as save
@@ -142,7 +172,17 @@ _LATER = {
     "amp": "adjoint.amp", "compiler": "adjoint.compiler", "cpu": "adjoint.cpu",
     "data": "adjoint.data", "distributions": "adjoint.distributions", "fft": "adjoint.fft", "func": "adjoint.func",
     "nn": "adjoint.nn", "optim": "adjoint.optim",
-    "utils": "adjoint.utils",
+    "utils": "adjoint.utils", "_dynamo": "adjoint._dynamo", "accelerator": "adjoint.accelerator",
+    "backends": "adjoint.backends", "cuda": "adjoint.cuda", "distributed": "adjoint.distributed", "hub": "adjoint.hub",
+    "jit": "adjoint.jit",
+    "_C": "adjoint._C", "__config__": "adjoint.__config__", "library": "adjoint.library",
+    "mps": "adjoint.mps", "multiprocessing": "adjoint.multiprocessing", "overrides": "adjoint.overrides",
+    "profiler": "adjoint.profiler", "types": "adjoint.types", "version": "adjoint.version", "xpu": "adjoint.xpu",
+    "GradScaler": "adjoint.amp:GradScaler", "PyTorchFileReader": "adjoint._C:PyTorchFileReader",
+    "Event": "adjoint.cuda:Event", "OutOfMemoryError": "adjoint.cuda:OutOfMemoryError", "Stream": "adjoint.cuda:Stream",
+    "ScriptFunction": "adjoint.jit:ScriptFunction", "ScriptModule": "adjoint.jit:ScriptModule",
+    "TypedStorage": "adjoint.functions.storages:TypedStorage",
+    "UntypedStorage": "adjoint.functions.storages:UntypedStorage",
     "vmap": "adjoint.autograd.vmap:vmap",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
@@ -152,9 +192,17 @@ _LATER = {
     "testing": "adjoint.testing",
     "finfo": "adjoint.core.limits:finfo", "iinfo": "adjoint.core.limits:iinfo",
     "load": "adjoint.serialization.files:load", "save": "adjoint.serialization.files:save",
-    "serialization": "adjoint.serialization",
+    "serialization": "adjoint.serialization", "signal": "adjoint.signal",
 }  # fmt: skip
+_LAYOUTS = ("jagged", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
+_UNHELD = """
+    chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2
+    int3 int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
+"""
+_LATER |= {name: f"adjoint.core.layout:{name}" for name in _LAYOUTS}
+_LATER |= {name: f"adjoint.core.unheld:{name}" for name in _UNHELD.split()}
 
+newaxis = None
 float = float32
 double = float64
 half = float16

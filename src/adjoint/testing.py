@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,7 +96,10 @@ def make_tensor(
     *shape: Any, dtype: Any, device: Any = "cpu", low: float | None = None, high: float | None = None,
     requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Random elements of [low, high): [-9, 9) unless given, [0, 10) of unsigned integers, all truths."""
+    """Random elements of [low, high): [-9, 9) unless given, [0, 10) of unsigned integers, all truths.
+
+    Bounds that the type cannot hold are brought to the nearest that it can.
+    """
     kind, size = as_dtype(dtype), sizes(shape)
     wide = (*size[:-1], 2 * size[-1]) if noncontiguous and size else size
     if kind.rank >= 2:
@@ -106,12 +110,18 @@ def make_tensor(
             out[out == 0] = float(np.finfo(kind.numpy).tiny)
     else:
         limits = (0, 2) if kind.rank == 0 else (-9 if kind.is_signed else 0, 10)
-        out = random.randint(
-            int(limits[0] if low is None else low), int(limits[1] if high is None else high), wide, dtype=kind
-        )
+        least, most = (0, 1) if kind.rank == 0 else _range(kind)
+        bottom = max(math.ceil(limits[0] if low is None else low), least)
+        top = min(math.ceil(limits[1] if high is None else high), most + 1)
+        out = random.randint(bottom, top, wide, dtype=kind)
         if exclude_zero:
             out[out == 0] = 1
     out = creation.as_tensor(out)
     if noncontiguous and size:
         out = out[..., ::2]
     return out.detach().requires_grad_(requires_grad) if requires_grad else out
+
+
+def _range(kind: Any) -> tuple[int, int]:
+    limits = np.iinfo(kind.numpy)
+    return int(limits.min), int(limits.max)

@@ -158,7 +158,7 @@ def functions(count: int) -> Iterator[str]:
     """The public functions of so many tensors of numbers that PyTorch has too."""
     for spelled, ours, theirs in (("t.", adjoint, torch), ("F.", F, torch.nn.functional)):
         for name in sorted(dir(theirs)):
-            if name[0] != "_" and name not in NOT_HERE and not name.startswith("set_"):
+            if name[0] != "_" and name not in NOT_HERE and not name.startswith(("set_", "sym_")):
                 function = getattr(ours, name, None)
                 if callable(function) and _takes(function, getattr(theirs, name), count):
                     yield spelled + name
@@ -196,8 +196,8 @@ def methods_in_place(count: int) -> Iterator[str]:
 NOT_HERE = {
     "hardsigmoid", "hardswish",
     "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "bernoulli",
-    "rand_like", "randn_like", "empty_like", "rrelu", "normal", "gumbel_softmax", "bernoulli_", "normal_", "uniform_",
-    "exponential_", "random_", "cauchy_", "geometric_", "log_normal_", "rrelu_", "dropout_",
+    "poisson", "binomial", "rand_like", "randn_like", "empty_like", "rrelu", "normal", "gumbel_softmax", "bernoulli_",
+    "normal_", "uniform_", "exponential_", "random_", "cauchy_", "geometric_", "log_normal_", "rrelu_", "dropout_",
     "from_numpy", "as_tensor", "asarray", "tensor", "compile", "broadcast_shapes", "requires_grad_", "detach_", "set_",
     "share_memory_", "resize_as_", "t_", "squeeze_",
     "logical_not_", "logical_and_", "logical_or_", "logical_xor_", "eq_", "ne_", "lt_", "le_", "gt_", "ge_", "less_",
@@ -272,12 +272,16 @@ def _product(a: Author, x: str, v: Any) -> str | None:
             f"F.conv1d({x}.unsqueeze(0), leaf((2, {n}, 1), 3))", f"F.mse_loss({x}, constant({s}, 3))",
         ])  # fmt: skip
     if v.ndim == 3:
-        return a.one_of([
-            f"t.bmm({x}, {x}.mT)", f"{x} @ leaf(({s[2]}, 2), 1)", f"t.einsum('bij,bkj->bik', {x}, {x})",
-            f"F.conv2d({x}.unsqueeze(0), leaf((2, {s[0]}, 1, 2), 3), padding=1)",
-            f"F.avg_pool2d({x}, 2, padding=1)",
-            f"F.pad({x}, (1, 0, 0, 1), value=0.5)",
-        ])
+        return a.one_of(
+            [
+                f"t.bmm({x}, {x}.mT)",
+                f"{x} @ leaf(({s[2]}, 2), 1)",
+                f"t.einsum('bij,bkj->bik', {x}, {x})",
+                f"F.conv2d({x}.unsqueeze(0), leaf((2, {s[0]}, 1, 2), 3), padding=1)",
+                f"F.avg_pool2d({x}, 2, padding=1)",
+                f"F.pad({x}, (1, 0, 0, 1), value=0.5)",
+            ]
+        )
     return None
 
 

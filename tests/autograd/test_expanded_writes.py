@@ -60,10 +60,10 @@ def test_repetitions_are_not(write: Any) -> None:
 def test_locked_memory_stays_locked() -> None:
     memory = np.ones(1)
     memory.flags.writeable = False
-    y = ad.Tensor(memory).expand(3)
+    y = ad.from_numpy(memory).expand(3)
     with pytest.raises(RuntimeError, match="its memory is read-only"):
         y[0] = 2.0
     view = np.ones(3)[:]
     view.flags.writeable = False
     with pytest.raises(RuntimeError, match="its memory is read-only"):
-        ad.Tensor(view)[0] = 2.0
+        ad.from_numpy(view)[0] = 2.0

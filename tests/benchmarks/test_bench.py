@@ -7,8 +7,10 @@ import os
 import xml.etree.ElementTree as ET
 
 import pytest
-from benchmarks import bars, contest, limits, measure, peers, variants
+from benchmarks import bars, contest, eager, limits, measure, peers, variants
 from benchmarks.workloads.workload import Work
+
+import adjoint as ad
 
 KIB = 1 << 10
 
@@ -88,3 +90,20 @@ def test_picture_is_svg_with_a_bar_for_each_library() -> None:
     widths = [float(bar.get("width", "")) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
     assert widths[0] * 2 == pytest.approx(widths[1], rel=0.01)
     assert "× 2.00" in text
+
+
+def test_eager_calls_take_turns_and_agree_in_their_names() -> None:
+    assert not set(eager.RECORDED) & set(eager.UNRECORDED)
+    taken: list[str] = []
+    samples = eager.side_by_side({name: lambda name=name: taken.append(name) for name in ("a", "b")}, 3)
+    assert [len(each.seconds) for each in samples.values()] == [3, 3]
+    assert min(taken.count(name) for name in "ab") > 3
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_every_eager_call_runs(recorded: bool) -> None:
+    operands = eager.Operands(ad, recorded)
+    for name, make in (eager.RECORDED if recorded else eager.RECORDED | eager.UNRECORDED).items():
+        found = make(ad, operands)()
+        first = found[0] if isinstance(found, tuple) else found
+        assert getattr(first, "requires_grad", False) is recorded, name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adjoint.compiler import cache
+from adjoint.compiler import cache, disk
 from adjoint.compiler.cache import ObjectCache, entry_key
 from adjoint.compiler.llvm import target
 
@@ -112,7 +112,7 @@ def test_an_entry_under_anothers_name_is_refused(directory: Path, emitted: list[
 
 def test_an_entry_of_another_format_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = ObjectCache(directory)
-    monkeypatch.setattr(cache, "_FORMAT", 2)
+    monkeypatch.setattr(disk, "_FORMAT", 2)
     writer.put(entry_key(KERNEL), b"of tomorrow")
     assert ObjectCache(directory).get(entry_key(KERNEL)) == b"of tomorrow"
     monkeypatch.undo()
@@ -325,7 +325,7 @@ def test_drafts_of_the_dead_are_swept(directory: Path) -> None:
     for draft in (old, new):
         draft.write_bytes(b"half")
     os.utime(old, (time.time() - 7200,) * 2)
-    ObjectCache(directory).put(entry_key(KERNEL), b"data")
+    ObjectCache(directory, limit=1000).put(entry_key(KERNEL), b"data")
     assert not old.exists()
     assert new.exists()
 
@@ -357,4 +357,4 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert cache.default_directory() == want
+    assert disk.default_directory() == (want and str(want))

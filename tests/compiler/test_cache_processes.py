@@ -67,7 +67,8 @@ def outcome(process: subprocess.Popen[str]) -> tuple[str, int]:
 
 
 def entries(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.iterdir() if not path.name.startswith("."))
+    """The objects, without what is kept of the machine and of plans."""
+    return sorted(path for path in directory.iterdir() if "." not in path.name)
 
 
 def damaged(whole: bytes, other: bytes, kind: str, draw: random.Random) -> bytes:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.compiler.products import Array, assert_close, multiply, narrowed, plan, write
 from tests.compiler.test_product import LAYOUTS, SHAPES, Guarded, matrix
 
+from adjoint.compiler import plans
 from adjoint.compiler.kernels.products import product_plan
 from adjoint.compiler.kernels.products.pairs import gain
 from adjoint.compiler.kernels.products.product import Product
@@ -27,6 +28,7 @@ rounding = pytest.mark.skipif(not gain(target.host(), F32, "medium"), reason="th
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operands are rounded whatever is gained."""
+    monkeypatch.setattr(plans, "ENOUGH", sys.maxsize)
     monkeypatch.setattr(product_plan, "WORTH", 0.0)
 
 

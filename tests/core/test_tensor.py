@@ -64,18 +64,42 @@ def test_size() -> None:
 
 def test_device() -> None:
     cpu = ad.device("cpu")
-    assert cpu == ad.device("cpu:0") == ad.device(cpu)
+    assert cpu == ad.device(cpu) != ad.device("cpu:0")
     assert (cpu.type, cpu.index, str(cpu), repr(cpu)) == ("cpu", None, "cpu", "device(type='cpu')")
     assert hash(cpu) == hash(ad.device("cpu"))
-    with pytest.raises(RuntimeError, match="computes on the CPU only"):
-        ad.device("cuda")
+    assert ad.zeros(1, device="cpu:0").device == cpu
+    assert repr(ad.device("cuda", 1)) == "device(type='cuda', index=1)"
+    with pytest.raises(RuntimeError, match="device 'cuda': adjoint computes on the CPU only"):
+        ad.zeros(1, device=ad.device("cuda"))
 
 
 def test_wrapping_shares_memory() -> None:
-    array = np.zeros(3)
+    array = np.zeros(3, np.float32)
     assert np.shares_memory(Tensor(array).numpy(), array)
-    assert Tensor([1, 2]).dtype is ad.int64
     assert Tensor(array, requires_grad=True).requires_grad
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "t.Tensor()", "t.Tensor(2, 3)", "t.Tensor(5)", "t.Tensor(t.Size([2, 1]))", "t.Tensor(t.Size([]))",
+        "t.Tensor([1, 2])", "t.Tensor(((1, 2), (3, 4)))", "t.Tensor([])", "t.Tensor(np.array([1, 2]))",
+        "t.Tensor(np.ones((2, 2)))", "t.Tensor(range(3))", "t.Tensor([True])", "t.Tensor(data=[1, 2])",
+        "t.Tensor(t.tensor([1, 2]))", "t.Tensor(t.tensor([1.0, 2.0]).double())", "t.Tensor([1], device='cpu')",
+    ],
+)  # fmt: skip
+def test_the_constructor_makes_what_pytorch_makes(call: str) -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = (eval(call, {"t": t, "np": np}) for t in (ad, torch))
+    assert (str(ours.dtype).rpartition(".")[2], ours.shape) == (str(theirs.dtype).rpartition(".")[2], theirs.shape)
+    if ".Tensor(2, 3)" not in call and "Size" not in call and "(5)" not in call:  # PyTorch leaves these as they are
+        assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("given", [(1.5,), (True,), (np.float64(3),), ([1 + 2j],), ("a",), ([1], [2])])
+def test_the_constructor_refuses(given: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"new\(\): "):
+        Tensor(*given)
 
 
 def test_requires_grad_is_switched_on_and_off() -> None:

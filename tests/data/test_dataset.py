@@ -168,7 +168,7 @@ def test_stack() -> None:
     (batch,) = data.DataLoader(named, 3)
     assert batch["y"].tolist() == [4, 5, 6]
     for given, named_ones, message in (
-        ((), {}, "At least one dataset"), ((x,), {"y": x}, "both kinds"), ((x, [1]), {}, "Size mismatch"),
+        ((), {}, "At least one dataset"), ((x,), {"y": x}, "both types"), ((x, [1]), {}, "Size mismatch"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             data.StackDataset(*given, **named_ones)

@@ -237,6 +237,43 @@ def test_persistent_workers_stay() -> None:
     assert gone(list(first))
 
 
+THREADS = """
+import sys, threading
+import adjoint as ad
+from adjoint import data
+
+class Numbers(data.Dataset):
+    def __len__(self): return 12
+    def __getitem__(self, i): return ad.rand(1) + i
+
+sys.setswitchinterval(1e-5)  # so that threads meet in the middle of what they do
+loader, found = data.DataLoader(Numbers(), 4, num_workers=2), []
+for _ in range(6):
+    threads = [threading.Thread(target=lambda: found.append(len(list(loader)))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    ad.rand(100_000)
+    for thread in threads:
+        thread.join()
+print(sum(found))
+"""
+
+
+def test_passes_of_several_threads() -> None:
+    """A process that forks while another of its threads draws has a stream that nobody holds."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "72\n"), done.stderr
+
+
+def test_a_stuck_worker_is_ended_when_the_time_is_over() -> None:
+    loader = data.DataLoader(Odd(lambda index: time.sleep(600)), num_workers=2, timeout=0.2)
+    passing = iter(loader)
+    pids = [worker.process.pid for worker in passing._crew.workers]  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="timed out"):
+        next(passing)
+    assert gone(pids)
+
+
 SCRIPT = """
 import os, signal, sys, time
 import numpy as np

@@ -131,6 +131,6 @@ def test_the_nearest_classes_formula_is_taken() -> None:
         kl._FOUND.clear()
 
 
-def test_only_distributions_are_registered() -> None:
+def test_only_classes_are_registered() -> None:
     with pytest.raises(TypeError, match="Expected type_p to be a Distribution subclass"):
-        ad.distributions.register_kl(int, float)
+        ad.distributions.register_kl(1, float)

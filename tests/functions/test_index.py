@@ -148,15 +148,53 @@ def test_gather_and_kin(expression: str) -> None:
     same(expression, x=X, v=V, g=g, **BINDINGS)
 
 
-def test_nested_lists_are_arrays() -> None:
-    """As in NumPy, and as PyTorch has announced: it still takes them for a tuple, with a warning."""
-    assert ad.tensor(X)[[[0, 1], [2, 0]]].tolist() == X[np.array([[0, 1], [2, 0]])].tolist()
-    assert ad.tensor(X)[[ad.tensor(0), ad.tensor(2)]].tolist() == X[[0, 2]].tolist()
+def test_a_list_of_lists_or_tensors_is_a_tuple() -> None:
+    """As in PyTorch, which warns of it too."""
+    x = ad.tensor(X)
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[[0, 1], [2, 0]]].tolist() == X[[0, 1], [2, 0]].tolist()
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[ad.tensor(0), ad.tensor(2)]].tolist() == X[0, 2].tolist()
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[slice(1), None]].tolist() == X[:1, None].tolist()
+    assert x[[1, 0]].tolist() == X[[1, 0]].tolist()
+    assert x[[[0]] * 32].shape == (32, 1, *X.shape[1:])
 
 
-def test_uint8_is_no_index() -> None:
-    with pytest.raises(IndexError, match=r"convert it with \.bool\(\) or \.long\(\)"):
-        ad.arange(3)[ad.tensor([0, 1, 1], dtype=ad.uint8)]
+def test_uint8_is_a_mask() -> None:
+    x = ad.arange(3)
+    mask = ad.tensor([0, 1, 2], dtype=ad.uint8)
+    with pytest.warns(UserWarning, match="dtype uint8 is deprecated") as warned:
+        assert x[mask].tolist() == [1, 2]
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="dtype uint8 is deprecated"):
+        x[mask] = 7
+    assert x.tolist() == [0, 7, 7]
+
+
+def test_places_of_an_expanded_tensor_are_written_with_a_warning() -> None:
+    x = ad.tensor(0.0)
+    many = x.expand(3)
+    with pytest.warns(UserWarning, match="expanded tensor is deprecated"):
+        many[many == 0] = 2.0
+    assert x.item() == 2.0
+    with pytest.warns(UserWarning, match="expanded tensor is deprecated"):
+        many[ad.tensor([1])] = 3.0
+    assert many.tolist() == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (lambda x: x["a":], TypeError, "slice indices must be integers or None or have an __index__ method"),
+        (lambda x: x.sum()[0], IndexError, "invalid index of a 0-dim tensor"),
+        (lambda x: x.__delitem__(0), TypeError, "Tensor does not support deleting items"),
+        (lambda x: x[ad.tensor([99])], IndexError, "index 99 is out of bounds for dimension 0 with size"),
+    ],
+)
+def test_what_is_no_index_is_refused(act: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        act(ad.tensor(X))
 
 
 def test_assignment_through_repeated_memory_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.functions.oracle import equal, same, same_error, tensor, torch, weights
 
 import adjoint as ad
+from adjoint.nn import functional as F
 
 RNG = np.random.default_rng(1)
 
@@ -121,3 +122,24 @@ def _second(library: Any, call: str, arrays: Any) -> Any:
     x, w = tensors["x"], tensors["w"]
     first = library.autograd.grad(out, (x, w), library.tensor(weights(out.shape)), create_graph=True)
     return list(library.autograd.grad(first[0].square().sum() + first[1].square().sum(), (x, w)))
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm", "batch_norm"])
+def test_half_inputs_keep_their_type_beside_wider_weights(name: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 4)).astype(np.float16)
+    call = {
+        "layer_norm": lambda x, w, b: F.layer_norm(x, (4,), w, b),
+        "group_norm": lambda x, w, b: F.group_norm(x, 2, w, b),
+        "batch_norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+    }[name]
+    w, b = (rng.normal(size=4).astype(np.float32) for _ in range(2))
+    out = call(*map(ad.tensor, (x, w, b)))
+    assert out.dtype is ad.float16
+    exact = call(ad.tensor(x.astype(np.float32)), ad.tensor(w), ad.tensor(b)).numpy()
+    np.testing.assert_array_equal(out.numpy(), exact.astype(np.float16))
+
+
+def test_instance_norm_takes_an_eps_of_0() -> None:
+    out = F.instance_norm(ad.tensor([[[1.0, 3.0]]]), eps=0)
+    np.testing.assert_allclose(out.numpy(), [[[-1, 1]]], rtol=1e-6)

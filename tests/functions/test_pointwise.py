@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from tests.functions.oracle import same, same_error
 
+import adjoint as ad
+
 NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 X = np.array([[0.5, -1.25, 2.0], [1.5, 0.25, -0.75]], np.float32)
 Y = np.array([1.5, -0.5, 2.0], np.float32)
@@ -159,3 +161,17 @@ def test_foreign_operands(expression: str) -> None:
 @pytest.mark.parametrize("expression", ["x == 'a'", "x != None", "x == None", "x in [x]"])
 def test_equality_with_foreign_objects(expression: str) -> None:
     same(expression, x=Y, gradient=False)
+
+
+@pytest.mark.parametrize("exponent", [2, 3, 3.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_small_powers_are_pytorchs_to_the_bit(exponent: float, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    values = np.abs(np.random.default_rng(0).standard_normal(1000)).astype(dtype)
+    assert np.array_equal((ad.tensor(values) ** exponent).numpy(), (torch.tensor(values) ** exponent).numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_power_of_a_half_is_the_root(dtype: str) -> None:
+    values = np.abs(np.random.default_rng(0).standard_normal(1000)).astype(dtype)
+    assert np.array_equal((ad.tensor(values) ** 0.5).numpy(), np.sqrt(values))

@@ -7,7 +7,7 @@ import pytest
 from tests.functions.oracle import same
 
 import adjoint.nn.functional as F
-from adjoint import ones
+from adjoint import full, ones
 
 RNG = np.random.default_rng(2)
 LINE, IMAGE, VOLUME = RNG.normal(size=(3, 4, 6)), RNG.normal(size=(2, 4, 5, 6)), RNG.normal(size=(2, 2, 3, 4, 5))
@@ -78,8 +78,32 @@ def test_errors_are_of_pytorchs_class(call: str) -> None:
     same(f"t.nn.functional.{call}", x=IMAGE)
 
 
-def test_what_is_not_there_yet() -> None:
-    with pytest.raises(NotImplementedError, match="antialias is not supported yet"):
-        F.interpolate(ones(1, 1, 4, 4), 2, mode="bilinear", antialias=True)
+def test_antialias_is_for_images_and_kernels_that_widen() -> None:
+    for image, mode in ((ones(1, 1, 4), "linear"), (ones(1, 1, 4, 4), "nearest")):
+        with pytest.raises(ValueError, match="Anti-alias option is restricted"):
+            F.interpolate(image, 2, mode=mode, antialias=True)
+    with pytest.raises(ValueError, match="Lanczos mode requires antialias"):
+        F.interpolate(ones(1, 1, 4, 4), 2, mode="lanczos")
+
+
+@pytest.mark.parametrize("how", ["size=(3, 4)", "size=(9, 3)", "size=1", "scale_factor=2", "scale_factor=(0.6, 1.7)"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_antialias(mode: str, how: str) -> None:
+    for corners in (None, True):
+        for dtype in (np.float32, np.float64):
+            same(
+                f"t.nn.functional.interpolate(x, {how}, mode={mode!r}, align_corners={corners}, antialias=True)",
+                x=IMAGE.astype(dtype), factor=20,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_a_plain_image_stays_plain(mode: str) -> None:
+    small = F.interpolate(full((1, 2, 12, 7), 3.0), (5, 9), mode=mode, antialias=True)
+    assert small.shape == (1, 2, 5, 9)
+    np.testing.assert_allclose(small.numpy(), 3.0, rtol=1e-6)
+
+
+def test_sizes_are_as_many_as_dimensions() -> None:
     with pytest.raises(RuntimeError, match="output_size must have 2 numbers, not 3"):
         F.adaptive_avg_pool2d(ones(1, 1, 4, 4), (1, 2, 3))

@@ -55,7 +55,8 @@ def test_public_names_are_at_the_top(module: str, name: str) -> None:
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signature(name: str) -> None:
     expected = inspect.signature(eval(f"lambda {SIGNATURES[name]}: 0")).parameters
-    got = inspect.signature(getattr(ad, name)).parameters
+    got = dict(inspect.signature(getattr(ad, name)).parameters)
+    got.pop("last", None)  # of the form that PyTorch keeps for programs of old, and no longer documents
     for parameter, wanted in expected.items():
         assert parameter in got, f"{name} has no parameter {parameter}: {list(got)}"
         if name != "where":  # its second and third may be left out together

@@ -21,7 +21,6 @@ from tests.functions.sampled import (
 
 COUNTS = {"float64": 8, "int64": 3, "bool": 2, "float32": 2, "complex128": 2, "bfloat16": 1}
 INTERNAL = "an internal of PyTorch: there only as torch.ops.aten"
-WINDOW = "PyTorch's signal.windows has no counterpart; hann_window and its like have"
 # of what PyTorch's table has: not here yet, or never
 MISSING: dict[str, str] = {
     "chalf": "NumPy has no complex numbers of 16-bit floats",
@@ -32,7 +31,6 @@ MISSING: dict[str, str] = {
         ("native_batch_norm", "native_group_norm", "native_layer_norm"), "internal form of a normalization"
     ),
     **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d"), "internal forms of nn.functional.grid_sample"),
-    **dict.fromkeys((label(op) for op in TABLE if op.name.startswith("signal.windows.")), WINDOW),
 }
 # what is compared of these, and why not more; `name type` is of one element type alone
 DIFFERENT: dict[str, str] = {

@@ -119,8 +119,8 @@ def test_parameter_list() -> None:
         kept[4]
     assert repr(kept).splitlines()[:3] == [
         "ParameterList(",
-        "  (0): Parameter containing: [adjoint.float32 of size 5]",
-        "  (1): Parameter containing: [adjoint.float32 of size 2x3]",
+        "    (0): Parameter containing: [adjoint.float32 of size 5]",
+        "    (1): Parameter containing: [adjoint.float32 of size 2x3]",
     ]
 
 
@@ -130,3 +130,29 @@ def test_changes_are_counted() -> None:
         before = layers._version
         action()
         assert layers._version > before
+
+
+def test_lists_of_parameters_hold_other_values_too() -> None:
+    held = nn.ParameterList([ad.ones(2), 5, "x"])
+    assert (held[1], held[2], len(held), list(held.state_dict())) == (5, "x", 3, ["0"])
+    assert "(1): Object of type: int" in repr(held)
+    with pytest.raises(TypeError, match=r"ParameterList\.extend should be called with an iterable, but got Parameter"):
+        held.extend(nn.Parameter(ad.ones(2)))
+    with pytest.raises(RuntimeError, match="ParameterList should not be called"):
+        held(ad.ones(1))
+
+
+def test_chains_repeated_and_joined() -> None:
+    chain = nn.Sequential(nn.ReLU(), nn.Tanh())
+    assert [type(m).__name__ for m in 2 * chain] == ["ReLU", "Tanh", "ReLU", "Tanh"]
+    chain *= 2
+    assert len(chain) == 4
+    chain += nn.Sequential(nn.GELU())
+    assert isinstance(chain[-1], nn.GELU)
+    for times, error in ((0, ValueError), (1.5, TypeError)):
+        with pytest.raises(error, match=r"factor|operand"):
+            chain * times
+    with pytest.raises(IndexError, match="Index out of range: 10"):
+        chain.insert(10, nn.ReLU())
+    with pytest.raises(TypeError, match=r"Sequential\.extend should be called with an iterable, but got int"):
+        chain.extend(3)  # type: ignore[arg-type]

@@ -107,3 +107,21 @@ def test_a_lazy_module_of_ones_own() -> None:
 def test_one_number_for_each_dimension() -> None:
     assert _pair(3) == (3, 3)
     assert _triple([1, 2, 3]) == (1, 2, 3)
+
+
+def test_tensors_without_a_shape_take_one_size_or_several() -> None:
+    held: Any = nn.UninitializedParameter()
+    held.materialize(10)
+    assert (tuple(held.shape), type(held)) == ((10,), nn.Parameter)
+
+
+def test_buffers_without_a_shape_are_registered_when_assigned() -> None:
+    class Net(nn.modules.lazy.LazyModuleMixin, nn.Module):
+        pass
+
+    net: Any = Net()
+    net.late = nn.UninitializedBuffer()
+    assert list(dict(net.named_buffers())) == ["late"]
+    assert net.has_uninitialized_params()
+    with pytest.raises(RuntimeError, match="Can't share memory on an uninitialized"):
+        net.share_memory()

@@ -61,7 +61,7 @@ def test_a_name_belongs_to_one_kind() -> None:
     assert "factor" not in block.__dict__
     block.cache = nn.Linear(1, 1)
     assert "cache" not in block._buffers
-    assert "cache" not in block._transient
+    assert "cache" not in block._non_persistent_buffers_set
     block.fc = nn.Parameter(ad.zeros(1))
     assert "fc" not in block._modules
     for value in (nn.Buffer(ad.zeros(1)), nn.Linear(1, 1), ad.zeros(1)):
@@ -88,7 +88,7 @@ def test_delete() -> None:
         delattr(block, name)
         with pytest.raises(AttributeError, match=f"'Block' object has no attribute '{name}'"):
             getattr(block, name)
-    assert not block._transient
+    assert not block._non_persistent_buffers_set
     with pytest.raises(AttributeError):
         del block.scale
 
@@ -396,3 +396,92 @@ def test_parameter_and_buffer() -> None:
         parameter.add_(1)
     assert data.tolist() == [1.0, 1.0]
     assert data._version == 1
+
+
+def test_set_submodule() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    net.set_submodule("1.0", nn.GELU())
+    net.set_submodule("1.more", nn.Tanh())
+    assert [type(m).__name__ for m in net[1]] == ["GELU", "Tanh"]
+    with pytest.raises(ValueError, match="Cannot set the submodule without a target name!"):
+        net.set_submodule("", nn.ReLU())
+    with pytest.raises(ValueError, match=r"`module` is not an nn\.Module, found <class 'int'>"):
+        net.set_submodule("1.0", 3)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="Sequential has no attribute `x`"):
+        net.set_submodule("1.x", nn.ReLU(), strict=True)
+    with pytest.raises(AttributeError, match=r"`weight` is not an nn\.Module"):
+        net.set_submodule("0.weight", nn.ReLU())
+
+
+def test_other_types_layouts_and_memory() -> None:
+    net = nn.Conv2d(3, 4, 2)
+    assert net.to(memory_format=ad.channels_last).weight.stride() == (12, 1, 6, 3)
+    assert net.type(ad.float64).weight.dtype is ad.float64
+    assert net.to_empty(device="cpu").weight.shape == (4, 3, 2, 2)
+    assert net.share_memory() is net
+    with pytest.raises(RuntimeError, match="adjoint computes on the CPU only"):
+        net.cuda()
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        net.to("cpu", True)
+    with pytest.raises(RuntimeError, match="does not accept copy"):
+        net.to("cpu", copy=True)
+    with pytest.warns(UserWarning, match="Complex modules are a new feature"):
+        net.to(ad.complex64)
+    with pytest.warns(UserWarning, match="discards the imaginary part"):
+        net.to(ad.float32)
+    assert net.weight.dtype is ad.float32
+
+
+def test_the_next_class_among_the_bases_is_initialised_if_it_is_asked_for() -> None:
+    class Mixin:
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.mixed = True
+
+    class Net(nn.Module, Mixin):
+        pass
+
+    assert not hasattr(Net(), "mixed")
+    Net.call_super_init = True
+    assert Net().mixed
+    with pytest.raises(TypeError, match="unexpected keyword argument 'a'"):
+        nn.Module(a=1)
+
+
+def test_a_parameter_is_made_by_new() -> None:
+    class Scaled(nn.Parameter):
+        scale: float
+
+        def __new__(cls, data: Any, scale: float) -> Any:
+            made = super().__new__(cls, data)
+            made.scale = scale
+            return made
+
+    made = Scaled(ad.ones(2), 3.0)
+    assert (made.scale, made.requires_grad, made.tolist()) == (3.0, True, [1, 1])
+
+
+def test_a_buffer_does_not_take_the_place_of_an_attribute() -> None:
+    net: Any = nn.Module()
+    net.size = 5
+    with pytest.raises(KeyError, match="attribute 'size' already exists"):
+        net.size = nn.Buffer(ad.ones(1))
+
+
+def test_prefixes_of_state_dicts_are_taken_off() -> None:
+    state: Any = nn.Sequential(nn.Linear(2, 2)).state_dict(prefix="module.")
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == ["0.weight", "0.bias"]
+    assert list(state._metadata) == ["", "0"]
+
+
+def test_state_dicts_from_before_batches_were_counted_load() -> None:
+    norm = nn.BatchNorm1d(3)
+    state: Any = norm.state_dict()
+    assert state._metadata[""]["version"] == 2
+    del state["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        norm.load_state_dict(state)
+    state._metadata[""]["version"] = 1
+    norm.load_state_dict(state)
+    assert norm.num_batches_tracked.item() == 0

@@ -251,11 +251,21 @@ def test_pruning_comes_and_goes() -> None:
     assert list(states[0]) == list(states[1])
     for key, value in states[0].items():
         np.testing.assert_array_equal(states[1][key], value)
-    layers = [nn.Linear(4, 3), nn.Linear(3, 2)]
-    prune.global_unstructured([(each, "weight") for each in layers], prune.l1_unstructured, amount=7)
-    assert sum(int((each.weight == 0).sum().item()) for each in layers) == 7
-    with pytest.raises(ValueError, match=r"amount=1\.5"):
-        prune.random_unstructured(nn.Linear(2, 2), "weight", 1.5)
+
+
+def test_orthogonal_and_complex_weights_have_the_largest_singular_value_1() -> None:
+    layer = nn.Linear(2, 2, dtype=ad.complex64)
+    with ad.no_grad():
+        layer.weight.copy_(ad.tensor([[3 + 4j, 0], [0, 1j]]))
+    parametrizations.spectral_norm(layer)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), [[0.6 + 0.8j, 0], [0, 0.2j]], atol=1e-5)
+
+
+def test_norms_of_weights_without_a_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match="`WeightNorm` can't have uninitialized parameters"):
+        nn.utils.weight_norm(nn.LazyLinear(3))
+    with pytest.raises(ValueError, match="`SpectralNorm` can't have uninitialized parameters"):
+        nn.utils.spectral_norm(nn.LazyLinear(3))
 
 
 def test_a_module_called_with_other_parameters_under_an_old_name() -> None:

@@ -300,3 +300,13 @@ def test_unknown_settings() -> None:
         cell(ad.ones(1, 2))
     with pytest.warns(UserWarning, match="dropout option adds dropout after all but last recurrent layer"):
         nn.LSTM(2, 3, dropout=0.5)
+
+
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+def test_gradients_of_many_seeds_at_once(make: Any) -> None:
+    layer, x = make(3, 2).double(), ad.randn(4, 2, 3, dtype=ad.float64, requires_grad=True)
+    out, _ = layer(x)
+    seeds = ad.eye(16, dtype=ad.float64).reshape(16, 4, 2, 2)
+    (together,) = ad.autograd.grad(out, x, seeds, is_grads_batched=True, retain_graph=True)
+    apart = [ad.autograd.grad(out, x, seed, retain_graph=True)[0].numpy() for seed in seeds]
+    np.testing.assert_allclose(together.numpy(), np.stack(apart), rtol=1e-10, atol=1e-12)

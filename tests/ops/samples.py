@@ -17,7 +17,7 @@ import numpy as np
 import adjoint
 from adjoint.core.generator import Generator
 from adjoint.core.op import Op
-from adjoint.functions import activation, classification, distance, linear, loss, pooling
+from adjoint.functions import activation, classification, distance, joining, linear, loss, pooling
 from adjoint.functions import convolution as convolutions
 from adjoint.ops import (
     airy,
@@ -30,6 +30,7 @@ from adjoint.ops import (
     contraction,
     convolution,
     creation,
+    deviation,
     distributions,
     eigenpairs,
     elementary,
@@ -41,6 +42,7 @@ from adjoint.ops import (
     indexing,
     ldl,
     least_squares,
+    limiting,
     linalg,
     lu,
     matrix_exponential,
@@ -52,6 +54,7 @@ from adjoint.ops import (
     places,
     random,
     reduction,
+    reinterpretation,
     representation,
     scan,
     scatter,
@@ -318,6 +321,7 @@ def _movements() -> list[Sample]:
             geometry=((1, 1), 0),
         ),
         _sample(strides.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)),
+        _sample(reinterpretation.reinterpret, x, dtype=np.dtype(np.int64)),
         _sample(m.pad, x, widths=((0, 0), (1, 0), (2, 3))),
         _sample(m.pad, x, label="value", widths=((1, 1), (0, 0), (0, 0)), value=3.0),
         _sample(m.cat, draw("a", (2, 3)), draw("b", (2, 1)), draw("c", (2, 2)), axis=1),
@@ -453,6 +457,11 @@ def _contractions() -> list[Sample]:
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
+        _sample(joining._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
+        _sample(limiting.limited, draw("limited", (3, 4)), low=-0.5, high=0.75),
+        _sample(limiting.limited, draw("limited", (3, 4)), label="below", low=0, high=None),
+        _sample(deviation.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
+        _sample(deviation.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
         _sample(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.ops.samples import COMPLEX, SAMPLES, Sample, declared_ops, draw
 
-from adjoint import Tensor, enable_grad
+from adjoint import as_tensor, enable_grad
 from adjoint.autograd import grad
 from adjoint.core.spec import Spec
 
@@ -118,7 +118,7 @@ def test_second_gradient(sample: Sample) -> None:
 
             def projected(t: float, i: int = i, direction: Any = direction) -> float:
                 moved = list(_leaves(sample, np.float64))
-                moved[i] = Tensor(sample.inputs[i] + t * direction, requires_grad=True)
+                moved[i] = as_tensor(sample.inputs[i] + t * direction).requires_grad_()
                 first = _gradients(sample, tuple(moved), _called(sample, tuple(moved)))
                 return float(sum(np.sum(f.array * w) for f, w in zip(first, _projection(sample), strict=True)))
 
@@ -153,7 +153,7 @@ def test_composite_agrees(sample: Sample, dtype: Any) -> None:
 
 
 def _tensors(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(Tensor(a) if isinstance(a, np.ndarray) else a for a in arrays)
+    return tuple(as_tensor(a) if isinstance(a, np.ndarray) else a for a in arrays)
 
 
 def _leaves(sample: Sample, dtype: Any) -> tuple[Any, ...]:
@@ -177,7 +177,7 @@ def _type_beside(operands: tuple[Any, ...]) -> Any:
 
 
 def _gradients(sample: Sample, inputs: tuple[Any, ...], out: Any, create_graph: bool = False) -> Any:
-    weight = Tensor(draw(sample.name + "-weight", out.array.shape).astype(out.array.dtype))
+    weight = as_tensor(draw(sample.name + "-weight", out.array.shape).astype(out.array.dtype))
     wanted = [inputs[i] for i in sample.differentiable]
     return grad(out, wanted, weight, create_graph=create_graph)
 
@@ -191,10 +191,10 @@ def _second(sample: Sample, inputs: tuple[Any, ...]) -> Any:
     with enable_grad():
         first = _gradients(sample, inputs, _called(sample, inputs), create_graph=True)
         wanted = [inputs[i] for i in sample.differentiable]
-        terms = [(g * Tensor(w)).sum() for g, w in zip(first, _projection(sample), strict=True)]
-        total: Any = sum(terms, Tensor(np.zeros(())))
+        terms = [(g * as_tensor(w)).sum() for g, w in zip(first, _projection(sample), strict=True)]
+        total: Any = sum(terms, as_tensor(np.zeros(())))
     if not total.requires_grad:
-        return [Tensor(np.zeros(t.array.shape)) for t in wanted]
+        return [as_tensor(np.zeros(t.array.shape)) for t in wanted]
     return grad(total, wanted, allow_unused=True, materialize_grads=True)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.samples import SAMPLES, Sample, draw
 
-from adjoint import Tensor
+from adjoint import Tensor, as_tensor
 from adjoint.autograd import forward, grad
 from adjoint.core.families import primitive
 from adjoint.core.spec import Spec
@@ -24,7 +24,7 @@ def test_pushed_forward_is_the_transpose_of_pulled_back(sample: Sample) -> None:
     out, tangent = _pushed(sample, inputs, _directions(sample))
     for i in sample.differentiable:
         inputs[i].requires_grad_()
-    weight = Tensor(draw(sample.name + "-weight", out.array.shape))
+    weight = as_tensor(draw(sample.name + "-weight", out.array.shape))
     gradients = grad(sample.function(*inputs, **sample.settings()), [inputs[i] for i in sample.differentiable], weight)
     pulled = sum(
         np.sum(g.array * t.array) for g, t in zip(gradients, _directions(sample).values(), strict=True) if g is not None
@@ -45,8 +45,8 @@ def test_tangent_is_what_differences_say(sample: Sample) -> None:
 @smooth
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 def test_tangent_has_the_shape_and_type_of_its_tensor(sample: Sample, dtype: Any) -> None:
-    inputs = tuple(Tensor(a) if isinstance(a, np.ndarray) else a for a in sample.arrays(dtype))
-    directions = {i: Tensor(t.array.astype(dtype)) for i, t in _directions(sample).items()}
+    inputs = tuple(as_tensor(a) if isinstance(a, np.ndarray) else a for a in sample.arrays(dtype))
+    directions = {i: as_tensor(t.array.astype(dtype)) for i, t in _directions(sample).items()}
     out, tangent = _pushed(sample, inputs, directions)
     assert (tangent.array.shape, tangent.array.dtype) == (out.array.shape, out.array.dtype)
     assert out.node is None
@@ -87,7 +87,7 @@ def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
                 given[i] = forward.attach(leaf, t, level)
             first = grad(_weighed(sample, given), leaves, create_graph=True, allow_unused=True, materialize_grads=True)
             pushed = [forward.tangent_of(g, level) for g in first if g is not None]
-        total: Any = Tensor(np.zeros(()))
+        total: Any = as_tensor(np.zeros(()))
         for h, t in zip(pushed, directions, strict=True):
             total = total if h is None else total + (h * t).sum()
         return total, leaves
@@ -106,7 +106,7 @@ def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
 def test_what_is_not_differentiable_has_no_tangent_or_refuses(sample: Sample) -> None:
     with forward.new_level() as level:
         inputs = [
-            forward.attach(x, Tensor(np.ones_like(x.array)), level)
+            forward.attach(x, as_tensor(np.ones_like(x.array)), level)
             if isinstance(x, Tensor) and x.is_floating_point() else x
             for x in _tensors(sample)
         ]  # fmt: skip
@@ -146,7 +146,7 @@ def coupled(x: Any) -> Any:
 def test_any_rule_can_be_transposed() -> None:
     x, t = draw("coupled", (5,)), draw("coupled-t", (5,))
     with forward.new_level() as level:
-        found = forward.tangent_of(coupled(forward.attach(Tensor(x), Tensor(t), level)), level)
+        found = forward.tangent_of(coupled(forward.attach(as_tensor(x), as_tensor(t), level)), level)
     expected = (1 - np.tanh(x + np.roll(x, 1)) ** 2) * (t + np.roll(t, 1))
     assert found is not None
     np.testing.assert_allclose(found.array, expected, rtol=1e-13)
@@ -159,19 +159,20 @@ def test_a_transposed_rule_is_differentiable_in_both_modes() -> None:
 
 
 def _tensors(sample: Sample) -> tuple[Any, ...]:
-    return tuple(Tensor(a) if isinstance(a, np.ndarray) else a for a in sample.arrays(np.float64))
+    return tuple(as_tensor(a) if isinstance(a, np.ndarray) else a for a in sample.arrays(np.float64))
 
 
 def _directions(sample: Sample) -> dict[int, Tensor]:
     return {
-        i: Tensor(draw(f"{sample.name}-{i}-direction", np.shape(sample.inputs[i]), -1.0, 1.0))
+        i: as_tensor(draw(f"{sample.name}-{i}-direction", np.shape(sample.inputs[i]), -1.0, 1.0))
         for i in sample.differentiable
     }
 
 
 def _moved(sample: Sample, directions: dict[int, Tensor], step: float) -> tuple[Any, ...]:
     return tuple(
-        Tensor(x.array + step * directions[i].array) if i in directions else x for i, x in enumerate(_tensors(sample))
+        as_tensor(x.array + step * directions[i].array) if i in directions else x
+        for i, x in enumerate(_tensors(sample))
     )
 
 
@@ -184,7 +185,7 @@ def _pushed(sample: Sample, inputs: tuple[Any, ...], directions: dict[int, Tenso
 
 def _weighed(sample: Sample, inputs: Any) -> Any:
     out = sample.function(*inputs, **sample.settings())
-    return (out * Tensor(draw(sample.name + "-weight", out.array.shape))).sum()
+    return (out * as_tensor(draw(sample.name + "-weight", out.array.shape))).sum()
 
 
 def _with_leaves(sample: Sample) -> tuple[list[Any], list[Any]]:
@@ -195,7 +196,7 @@ def _with_leaves(sample: Sample) -> tuple[list[Any], list[Any]]:
 def _reverse_over_reverse(sample: Sample, directions: list[Tensor]) -> Any:
     inputs, leaves = _with_leaves(sample)
     first = grad(_weighed(sample, inputs), leaves, create_graph=True)
-    total: Any = sum(((g * t).sum() for g, t in zip(first, directions, strict=True)), Tensor(np.zeros(())))
+    total: Any = sum(((g * t).sum() for g, t in zip(first, directions, strict=True)), as_tensor(np.zeros(())))
     return _gradients(total, leaves)
 
 
@@ -232,9 +233,9 @@ def _forward_over_forward(sample: Sample, directions: list[Tensor]) -> Any:
 
 def _gradients(total: Any, leaves: list[Any]) -> Any:
     if not total.requires_grad:
-        return [Tensor(np.zeros(leaf.array.shape)) for leaf in leaves]
+        return [as_tensor(np.zeros(leaf.array.shape)) for leaf in leaves]
     return grad(total, leaves, allow_unused=True, materialize_grads=True)
 
 
 def _or_zeros(t: Any, like: Any) -> Any:
-    return Tensor(np.zeros(like.array.shape)) if t is None else t
+    return as_tensor(np.zeros(like.array.shape)) if t is None else t

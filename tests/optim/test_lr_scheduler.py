@@ -116,13 +116,16 @@ def test_resuming_needs_the_initial_rate() -> None:
 def test_warnings() -> None:
     ours = optimizer(ad)
     schedule = lr_scheduler.ExponentialLR(ours, 0.5)
-    with pytest.warns(UserWarning, match="before `optimizer.step\\(\\)`"):
+    with pytest.warns(UserWarning, match="before `optimizer.step\\(\\)`.*how-to-adjust-learning-rate"):
         schedule.step()
-    with pytest.warns(UserWarning, match="please use `get_last_lr\\(\\)`"):
-        schedule.get_lr()
+    for asked in (schedule, lr_scheduler.LambdaLR(ours, lambda _: 1.0)):
+        with pytest.warns(UserWarning, match="please use `get_last_lr\\(\\)`") as warned:
+            asked.get_lr()
+        assert warned[0].filename == __file__
     ours.step()
-    with pytest.warns(UserWarning, match="epoch parameter"):
+    with pytest.warns(UserWarning, match="epoch parameter") as told:
         schedule.step(3)
+    assert str(told[0].message) == lr_scheduler.EPOCH_DEPRECATION_WARNING
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,41 @@ def test_a_recorded_step_has_pytorchs_gradients(name: str, options: dict[str, An
     same(slopes[0], slopes[1], ROUGH_SLOPES.get(name, 1e-10))
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "given"),
+    [
+        ("Adam", {"amsgrad": True}, {"step": 10.0, "exp_avg": 0.3, "exp_avg_sq": 0.6, "max_exp_avg_sq": 0.5}),
+        ("AdamW", {"amsgrad": True}, {"step": 10.0, "exp_avg": 0.3, "exp_avg_sq": 0.6, "max_exp_avg_sq": 0.8}),
+        ("ASGD", {}, {"step": 10.0, "eta": 0.9, "mu": 1.0, "ax": 0.4}),
+    ],
+)
+def test_a_recorded_step_has_gradients_for_its_state(
+    name: str, options: dict[str, Any], given: dict[str, float]
+) -> None:
+    slopes = []
+    for library in (ad, torch):
+
+        def of(value: float, requires_grad: bool = True, library: Any = library) -> Any:
+            return library.tensor([value, 2 * value], dtype=library.float64, requires_grad=requires_grad)
+
+        start, gradient = of(0.7), of(-0.4)
+        single = ("step", "eta", "mu")
+        state = {k: library.tensor(v, dtype=library.float64) if k in single else of(v) for k, v in given.items()}
+        p = start.clone()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch reads .grad of a tensor that is no leaf
+            p.retain_grad()
+            p.grad = gradient
+            optimizer = getattr(library.optim, name)([p], lr=0.9, differentiable=True, **options)
+            optimizer.state[p].update({k: v.clone() for k, v in state.items()})
+            optimizer.step()
+        kept = [v for v in optimizer.state[p].values() if v.requires_grad]
+        inputs = [start, gradient, *(v for v in state.values() if v.requires_grad)]
+        found = library.autograd.grad((p**2).sum() + sum((v**3).sum() for v in kept), inputs, allow_unused=True)
+        slopes.append([np.zeros(2) if g is None else g.numpy() for g in found])
+    same(slopes[0], slopes[1], 1e-10)
+
+
 @pytest.mark.parametrize("name", sorted({*DIFFERENTIABLE} - {"Rprop", "ASGD"}))  # whose rate is read once
 def test_several_recorded_steps_follow_the_rate(name: str) -> None:
     """d(loss) / d(lr) through three steps, against finite differences."""

@@ -1,9 +1,13 @@
-"""Replacing a file: whole or not at all, through failures, kills and other writers."""
+"""Replacing a file: whole or not at all, through failures, kills and other writers.
+
+ADJOINT_NIGHTLY=1 kills 200 writers of each kind.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,13 +17,15 @@ import threading
 import numpy as np
 import pytest
 
-from adjoint.core.tensor import Tensor
+from adjoint import as_tensor
 from adjoint.serialization import atomic
 from adjoint.serialization.atomic import replace
 from adjoint.serialization.files import load, save
 
 fcntl = pytest.importorskip("fcntl")
 
+NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
+KILLS = 200 if NIGHTLY else 5
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
@@ -76,14 +82,14 @@ def test_a_full_disk_in_the_middle_of_a_save_leaves_the_old_checkpoint(tmp_path)
     """The system itself refuses the bytes beyond a limit, as a full disk does."""
     program = """
 import resource, signal, sys, numpy as np
-from adjoint.core.tensor import Tensor
+from adjoint import as_tensor
 from adjoint.serialization.files import load, save
 path = sys.argv[1]
-save(Tensor(np.arange(10.0)), path)
+save(as_tensor(np.arange(10.0)), path)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 try:
-    save(Tensor(np.zeros(1_000_000)), path)
+    save(as_tensor(np.zeros(1_000_000)), path)
 except OSError:
     assert load(path).array.tolist() == list(range(10))
     print("refused")
@@ -212,33 +218,116 @@ def test_a_file_system_without_locks_will_do(target, monkeypatch):
 
 ENDLESS = """
 import itertools, sys, numpy as np
-from adjoint.core.tensor import Tensor
-from adjoint.serialization.files import save
+from adjoint import serialization
+from adjoint import as_tensor
+path, function, sign = sys.argv[1], getattr(serialization, sys.argv[2]), int(sys.argv[3])
 for i in itertools.count(1):
-    save({"i": i, "x": Tensor(np.full(200_000, i, np.int64))}, sys.argv[1])
+    function({"i": sign * i, "x": as_tensor(np.full(200_000, i, np.int64))}, path)
     print(i, flush=True)
 """
 
 
-def test_a_killed_writer_never_loses_a_checkpoint(tmp_path):
-    path = tmp_path / "model.safetensors"
-    delays = np.random.default_rng(0).uniform(0.0, 0.02, 10)
-    for delay in delays:
-        writer = subprocess.Popen([sys.executable, "-c", ENDLESS, path], env=ENVIRONMENT, stdout=subprocess.PIPE)
+def writer(path, function, sign):
+    command = [sys.executable, "-c", ENDLESS, path, function, str(sign)]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)
+
+
+def killed(process, returned):
+    """Kill a writer, and say which of its saves was the last to return."""
+    process.send_signal(signal.SIGKILL)
+    rest, _ = process.communicate()
+    return int((rest.split() or [returned])[-1])
+
+
+@pytest.mark.parametrize("function", ["save", "save_safetensors"])
+def test_a_killed_writer_never_loses_a_checkpoint(function, tmp_path):
+    path = tmp_path / "model"
+    for delay in np.random.default_rng(0).uniform(0.0, 0.02, KILLS):
+        process = writer(path, function, 1)
         try:
-            assert writer.stdout is not None
-            returned = int(writer.stdout.readline())
+            returned = int(process.stdout.readline())
             with pytest.raises(subprocess.TimeoutExpired):
-                writer.wait(delay)
+                process.wait(delay)
         finally:
-            writer.send_signal(signal.SIGKILL)
-            rest, _ = writer.communicate()
-        returned = int((rest.split() or [returned])[-1])
+            returned = killed(process, returned)
         loaded = load(path)
         assert loaded["i"] in (returned, returned + 1)
         assert (loaded["x"].array == loaded["i"]).all()
     save(0, path)
     assert names(path) == [path.name]
+
+
+def test_two_killed_writers_leave_the_last_save_of_one(tmp_path):
+    path = tmp_path / "model"
+    for delay in np.random.default_rng(1).uniform(0.0, 0.02, KILLS // 2):
+        processes = {sign: writer(path, "save", sign) for sign in (1, -1)}
+        returned = {sign: int(process.stdout.readline()) for sign, process in processes.items()}
+        with pytest.raises(subprocess.TimeoutExpired):
+            processes[1].wait(delay)
+        last = {sign: killed(process, returned[sign]) for sign, process in processes.items()}
+        loaded = load(path)
+        sign = 1 if loaded["i"] > 0 else -1
+        assert abs(loaded["i"]) in (last[sign], last[sign] + 1)
+        assert (loaded["x"].array == abs(loaded["i"])).all()
+    save(0, path)
+    assert names(path) == [path.name]
+
+
+ONE_SAVE = """
+import sys
+import adjoint as ad
+ad.save({"x": ad.ones(100_000)}, sys.argv[1])
+"""
+
+
+def test_the_system_sees_the_bytes_synced_then_the_name_then_the_folder(target):
+    strace = shutil.which("strace")
+    command = [
+        strace or "",
+        "-f",
+        "-y",
+        "-e",
+        "trace=fsync,fdatasync,rename,renameat,renameat2",
+        "-o",
+        target.parent / "log",
+    ]
+    if strace is None or subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("there is no strace, or it may not trace")
+    subprocess.run([*command, sys.executable, "-c", ONE_SAVE, target], env=ENVIRONMENT, check=True)
+    calls = [line.split(maxsplit=1)[1] for line in (target.parent / "log").read_text().splitlines()]
+    calls = [call for call in calls if str(target.parent) in call]
+    assert [call.split("(")[0].rstrip("at2") for call in calls] == ["fsync", "rename", "fsync"]
+    assert ".adjoint-save-" in calls[0]
+    assert str(target) in calls[1]
+    assert f"<{target.parent}>" in calls[2]
+
+
+SMALL_DISK = """
+import sys
+import adjoint as ad
+from adjoint.serialization import load, save, save_safetensors
+for function in (save, save_safetensors):
+    path = f"{sys.argv[1]}/{function.__name__}"
+    function({"x": ad.arange(10)}, path)
+    for _ in range(3):
+        try:
+            function({"x": ad.zeros(500_000)}, path)
+        except OSError as error:
+            print(error.strerror)
+    assert load(path)["x"].tolist() == list(range(10))
+"""
+
+
+def test_a_disk_that_is_full_in_truth(tmp_path):
+    """A file system of 300 kB, where the system lets us mount one."""
+    mounted = f'mount -t tmpfs -o size=300k none "{tmp_path}" && '
+    unshare = [shutil.which("unshare") or "", "--mount", "--map-root-user", "sh", "-c"]
+    if not unshare[0] or subprocess.run([*unshare, mounted + "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    run = mounted + f'"{sys.executable}" -c "$PROGRAM" "{tmp_path}" && ls -A "{tmp_path}"'
+    variables = ENVIRONMENT | {"PROGRAM": SMALL_DISK}
+    done = subprocess.run([*unshare, run], env=variables, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["No space left on device"] * 6 + ["save", "save_safetensors"]
 
 
 def test_readers_and_writers_at_once_see_whole_checkpoints(tmp_path):
@@ -247,7 +336,7 @@ def test_readers_and_writers_at_once_see_whole_checkpoints(tmp_path):
 
     def write(sign):
         for i in range(15):
-            save({"i": sign * i, "x": Tensor(np.full(50_000, sign * i, np.int64))}, path)
+            save({"i": sign * i, "x": as_tensor(np.full(50_000, sign * i, np.int64))}, path)
 
     def look(mmap):
         while not done.is_set():

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from adjoint import as_tensor
 from adjoint.core.dtype import DTYPES
 from adjoint.core.tensor import Tensor
 from adjoint.serialization import safetensors
@@ -52,7 +53,7 @@ def assert_same(a, b):
 TENSORS = hnp.arrays(
     dtype=st.sampled_from([dtype for dtype in DTYPES if dtype != np.complex128]),
     shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
-).map(Tensor)
+).map(as_tensor)
 TEXT = st.text(st.characters(), max_size=6)
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
 KEYS = st.one_of(TEXT, st.integers(), st.none(), st.floats(allow_nan=False))
@@ -83,11 +84,13 @@ def test_plain_values_are_exact(value):
 
 def test_a_training_checkpoint(tmp_path):
     checkpoint = {
-        "model": OrderedDict([("0.weight", Tensor(np.ones((2, 3), "f4"))), ("0.bias", Tensor(np.zeros(2, "f4")))]),
+        "model": OrderedDict(
+            [("0.weight", as_tensor(np.ones((2, 3), "f4"))), ("0.bias", as_tensor(np.zeros(2, "f4")))]
+        ),
         "optimizer": {
             "state": {
-                0: {"step": Tensor(np.array(5.0, "f4")), "exp_avg": Tensor(np.ones((2, 3), "f4"))},
-                1: {"step": Tensor(np.array(5.0, "f4")), "exp_avg": Tensor(np.ones(2, "f4"))},
+                0: {"step": as_tensor(np.array(5.0, "f4")), "exp_avg": as_tensor(np.ones((2, 3), "f4"))},
+                1: {"step": as_tensor(np.array(5.0, "f4")), "exp_avg": as_tensor(np.ones(2, "f4"))},
             },
             "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "amsgrad": False, "foreach": None, "params": [0, 1]}],
         },
@@ -109,7 +112,7 @@ def test_a_training_checkpoint(tmp_path):
 
 def test_a_state_dict_is_read_by_other_tools_under_its_own_keys(tmp_path):
     other = pytest.importorskip("safetensors")
-    state = {"0.weight": Tensor(np.arange(6.0).reshape(2, 3)), "0.bias": Tensor(np.ones(2, "f4"))}
+    state = {"0.weight": as_tensor(np.arange(6.0).reshape(2, 3)), "0.bias": as_tensor(np.ones(2, "f4"))}
     save(state, tmp_path / "model.safetensors")
     with other.safe_open(tmp_path / "model.safetensors", framework="np") as file:
         assert sorted(file.keys()) == sorted(state)
@@ -122,25 +125,25 @@ def test_a_file_of_another_tool_is_a_dict_of_its_tensors(tmp_path):
     other = pytest.importorskip("safetensors.numpy")
     other.save_file({"b": np.ones(2, "f4"), "a": np.zeros((1, 2), "i8")}, tmp_path / "x", metadata={"format": "np"})
     loaded = load(tmp_path / "x")
-    expected = {"a": Tensor(np.zeros((1, 2), "i8")), "b": Tensor(np.ones(2, "f4"))}
+    expected = {"a": as_tensor(np.zeros((1, 2), "i8")), "b": as_tensor(np.ones(2, "f4"))}
     assert_same({name: loaded[name] for name in expected}, expected)
 
 
 def test_names_that_would_meet_are_kept_apart():
-    one, two, three = (Tensor(np.array(i)) for i in (1, 2, 3))
+    one, two, three = (as_tensor(np.array(i)) for i in (1, 2, 3))
     value = {"a": {"b": one}, "a.b": two, "a.b#2": three, 1: one, "1": two, "__metadata__": three, "\udfff": one}
     assert_same(value, passed(value))
 
 
 def test_tied_tensors_are_loaded_apart():
-    tensor = Tensor(np.arange(3.0))
+    tensor = as_tensor(np.arange(3.0))
     loaded = passed({"a": tensor, "b": tensor})
     loaded["a"].array[:] = 0
     assert loaded["b"].array.tolist() == [0, 1, 2]
 
 
 def test_values_are_saved_without_their_history():
-    tensor = Tensor(np.arange(3.0), requires_grad=True)
+    tensor = as_tensor(np.arange(3.0)).requires_grad_()
     assert_same(tensor, passed(tensor))
 
 
@@ -176,7 +179,7 @@ ITSELF.append(ITSELF)
         (defaultdict(int), r"defaultdict \(dict\(value\) is a plain one\)"),
         ({(1, 2): 3}, r"obj is a dict with the key \(1, 2\), a tuple"),
         ([ITSELF], r"obj\[0\]\[0\] is a list that contains itself"),
-        ({"z": Tensor(np.zeros(2, "c16"))}, "tensor 'z'.*cannot hold dtype complex128"),
+        ({"z": as_tensor(np.zeros(2, "c16"))}, "tensor 'z'.*cannot hold dtype complex128"),
     ],
 )
 def test_what_cannot_be_saved_is_named_before_anything_is_written(value, message, tmp_path):
@@ -230,7 +233,7 @@ class Slow(io.RawIOBase):
 
 def test_a_file_that_takes_bytes_slowly_gets_them_all():
     file = Slow()
-    save({"x": Tensor(np.arange(9.0))}, file)
+    save({"x": as_tensor(np.arange(9.0))}, file)
     assert load(io.BytesIO(file.taken))["x"].array.tolist() == list(range(9))
 
 

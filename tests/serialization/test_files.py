@@ -11,6 +11,7 @@ import warnings
 import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -410,3 +411,10 @@ def test_aligned_whatever_the_name() -> None:
         chunks = list(itertools.chain(write_archive([("n" * length, b"x" * length), ("m", b"1")])))
         archive = Archive(io.BytesIO(b"".join(bytes(chunk) for chunk in chunks)))
         assert all(record.begin % 64 == 0 for record in archive.records.values())
+
+
+def test_an_open_file_is_whole_before_it_is_closed(tmp_path: Path) -> None:
+    place = tmp_path / "x.pt"
+    with place.open("wb") as file:
+        ad.save({"x": ad.ones(3)}, file)
+        assert ad.load(place)["x"].tolist() == [1.0, 1.0, 1.0]

@@ -12,7 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from adjoint.core.tensor import Tensor
+from adjoint import as_tensor
 from adjoint.serialization.checkpoint import load_safetensors as load
 from adjoint.serialization.checkpoint import save_safetensors as save
 from adjoint.serialization.safetensors import SafetensorsError, read, write
@@ -300,7 +300,7 @@ def test_mutations_are_errors_or_equal_data(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_mutations_of_checkpoints_are_errors_or_equal_values(seed):
     chance = random.Random(1000 + seed)
-    saved = {"model": {"weight": Tensor(np.arange(6.0))}, "epochs": (1, 2, [None, "x", float("inf")]), 3: 2**70}
+    saved = {"model": {"weight": as_tensor(np.arange(6.0))}, "epochs": (1, 2, [None, "x", float("inf")]), 3: 2**70}
     file = io.BytesIO()
     save(saved, file)
     for _ in range(25):

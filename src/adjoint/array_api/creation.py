@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.array_api.dtypes import result_type
 from adjoint.array_api.operands import in_type
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import default, dtype, promote
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import arrangement, exchange, gather
@@ -120,5 +120,4 @@ def zeros_like(x: Tensor, /, *, dtype: dtype | None = None, device: Any = None) 
 
 
 def _on_cpu(device: Any) -> None:
-    if device is not None:
-        Device(device)
+    require_cpu(device)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.array_api.operands import common, raised
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import (
     DTYPES,
     bool_,
@@ -65,8 +65,7 @@ def astype(x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None)
 
     Raises TypeError for complex numbers to real ones.
     """
-    if device is not None:
-        Device(device)
+    require_cpu(device)
     if x.array.dtype.kind == "c" and dtype.rank in (1, 2):
         raise TypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary parts; take real() first")
     if x.array.dtype == dtype.numpy:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import default, dtype
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import fourier, frequencies
@@ -80,8 +80,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: A
 
 
 def _of(frequencies: Any, dtype: dtype | None, device: Any) -> Tensor:
-    if device is not None:
-        Device(device)
+    require_cpu(device)
     return constant(frequencies.astype((dtype or default.floating).numpy))
 
 

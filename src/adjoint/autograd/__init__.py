@@ -19,6 +19,7 @@ from adjoint.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from adjoint.core.elsewhere import place
 
 if TYPE_CHECKING:
     from adjoint.autograd import anomaly_mode as anomaly_mode
@@ -90,3 +91,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
+
+place(__name__, {"profiler": "adjoint.profiler"})

@@ -90,6 +90,10 @@ BY_OP: dict[str, dict[str, Where]] = {
     "gather": {"dim": "axis", "index": 1},
     "where": {"condition": 0},
     "cat": {"dim": "axis"},
+    "stack": {"dim": "axis"},
+    "limited": {"min": "low", "max": "high"},
+    "variance": REDUCED,
+    "deviation": REDUCED,
     "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},
     "mean_weighted_nll": {"target": 1, "weight": 2, "ignore_index": "ignore"},
     "convolution": {

@@ -15,7 +15,6 @@ from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Setting, State, Value
 from adjoint.compiler.group import Group
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.kernels.lower import overwrites_safely
 from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.memory import Plan, Span, aligned_array, aligned_bytes, plan
 from adjoint.compiler.outcome import Outcome
@@ -145,7 +144,12 @@ class Binding:
             return False
         if any(self.step[other] > self.step[group] for other, _ in reads):
             return False
-        return overwrites_safely(group, self.fusion, v, symbol)
+        answers = self.fusion.answers
+        if (v, symbol) not in answers:
+            from adjoint.compiler.kernels.overwriting import overwrites_safely
+
+            answers[v, symbol] = overwrites_safely(group, self.fusion, v, symbol)
+        return bool(answers[v, symbol])
 
     def _last_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""

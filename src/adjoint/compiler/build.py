@@ -6,24 +6,14 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from adjoint.compiler import tree
-from adjoint.compiler.bounds import checked
-from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Graph, Incoming, Value
 from adjoint.compiler.guard import Watch
 from adjoint.compiler.halves import Derived, Half, Past, cut
 from adjoint.compiler.history import Backward, Lost
-from adjoint.compiler.kernels.lower import lower_all
-from adjoint.compiler.layout import lay_out
-from adjoint.compiler.llvm.target import host
 from adjoint.compiler.outcome import Leaf, Outcome, Results, finish
-from adjoint.compiler.placement import place
+from adjoint.compiler.plans import plan_of
 from adjoint.compiler.program import Program
-from adjoint.compiler.recompute import recompute
-from adjoint.compiler.remake import remake
-from adjoint.compiler.rewrite import rewrite, without_dead
 from adjoint.compiler.trace import Tracer
 from adjoint.core.precision import WHAT, held, setting
 from adjoint.core.tensor import Tensor
@@ -62,15 +52,24 @@ def build(traced: Traced) -> Entry:
     """The program of a finished trace."""
     graph, outcome, past = traced.graph, traced.outcome, traced.past
     lost = partial(Lost, graph.name)
-    count = len(graph.outputs)
-    graph.outputs = [*graph.outputs, *(past.gradients if past else ())]
-    graph = without_dead(recompute(checked(rewrite(graph))))
-    outcome.follow(graph.outputs[:count])
-    precision = _precision(graph, outcome)
     if past is None:
-        graph = without_dead(remake(graph, [symbol for symbol, _ in outcome.writes]))
-        outcome.follow(graph.outputs)
-        return Entry(assemble(graph, outcome, lost, precision), outcome)
+        plan, keep = plan_of(graph, [symbol for symbol, _ in outcome.writes], held(setting))
+        outcome.follow(plan.graph.outputs)
+        if plan.rounds:
+            outcome.guards.append(Watch(setting, held, WHAT))
+        program = Program(plan.graph, plan.fusion, plan.kernels, outcome, lost)
+        keep()
+        return Entry(program, outcome)
+    from adjoint.compiler.passes import has_products, simplified
+
+    count = len(graph.outputs)
+    graph.outputs = [*graph.outputs, *past.gradients]
+    graph = simplified(graph)
+    outcome.follow(graph.outputs[:count])
+    precision = "highest"
+    if has_products(graph):
+        precision = held(setting)
+        outcome.guards.append(Watch(setting, held, WHAT))
     half = cut(graph, past.incoming, graph.outputs[count:])
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None]
@@ -92,26 +91,17 @@ def assemble(
     graph: Graph, outcome: Outcome, lost: Any, precision: str, backward: Backward | None = None, parents: Any = None
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
-    graph = lay_out(graph)
-    outcome.follow(graph.outputs)
-    graph, late = place(graph, [symbol for symbol, _ in outcome.writes], precision)
-    outcome.follow(graph.outputs)
-    graph.verify()
-    fusion = Fusion(graph, late, precision)
-    return Program(graph, fusion, lower_all(fusion, host()), outcome, lost, backward, parents)
+    from adjoint.compiler.passes import scheduled
 
-
-def _precision(graph: Graph, outcome: Outcome) -> str:
-    """How precise the graph's products of float32 matrices are to be, on which the program relies if it has any."""
-    if not any(v.op.name in ("mm", "bmm") and v.dtype == np.float32 for v in graph.equations):
-        return "highest"
-    guard = Watch(setting, held, WHAT)
-    outcome.guards.append(guard)
-    return str(guard.expected)
+    plan = scheduled(graph, [symbol for symbol, _ in outcome.writes], precision)
+    outcome.follow(plan.graph.outputs)
+    return Program(plan.graph, plan.fusion, plan.kernels, outcome, lost, backward, parents)
 
 
 def _forward(graph: Graph, outcome: Outcome) -> Graph:
     """The part of the graph that the step itself needs."""
+    from adjoint.compiler.rewrite import without_dead
+
     out = Graph(graph.name)
     out.inputs = [v for v in graph.inputs if not isinstance(v.source, Incoming)]
     out.equations = graph.equations

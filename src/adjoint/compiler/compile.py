@@ -42,8 +42,7 @@ def compile(function: Callable[..., Any] | None = None, *, fallback: bool = Fals
 @functools.cache
 def _has_llvmlite() -> bool:
     try:
-        with uncollected():
-            import llvmlite.binding  # noqa: F401  asks whether it is there
+        import llvmlite  # noqa: F401  asks whether it is there, and leaves LLVM itself to whoever needs it
     except ImportError:
         warnings.warn(
             "adjoint.compile needs the package llvmlite, which is not installed: the step runs eagerly, with the same "

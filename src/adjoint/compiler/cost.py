@@ -58,10 +58,14 @@ def total_flops(group: Group) -> int | None:
 
 def seconds(group: Group, fusion: Fusion) -> float:
     """About how long a kernel runs on one core: 20 GB, 100 G operations of products or 10 G others in a second."""
+    known: float | None = fusion.answers.get(group)
+    if known is not None:
+        return known
     work = 0.0
     for value in group.equations:
         work += (flops(value) or 0) / (1e11 if value.op.family in ("contraction", "convolution") else 1e10)
-    return max(work, (bytes_read(group, fusion) + bytes_written(group)) / 2e10)
+    found = fusion.answers[group] = max(work, (bytes_read(group, fusion) + bytes_written(group)) / 2e10)
+    return found
 
 
 def _convolution(value: Value) -> int:

@@ -40,6 +40,7 @@ class Fusion:
         self.maker: dict[Value, Group] = {}
         self.groups: list[Group] = []
         self.spaces: dict[Group, Any] = {}  # the iteration space of each loop nest, once it was asked for
+        self.answers: dict[Any, Any] = {}  # what else was asked of a group, and is kept with the plan
         self._kernels: dict[Shape, list[Group]] = {}  # the groups that are kernels, by shape
         self.last_effect: Group | None = None  # the group of the last random draw
         self.position = {value: i for i, value in enumerate(graph.equations)}

@@ -27,15 +27,16 @@ class Group:
     """
 
     __slots__ = (
-        "again", "axes", "backward", "behind", "call", "closed", "equations", "first", "joined", "kept", "kind",
-        "marks", "needs", "prologue", "reason", "reductions", "root", "shape", "stored", "unit", "users",
+        "again", "axes", "backward", "behind", "call", "closed", "equations", "first", "joined", "kept", "marks",
+        "needs", "prologue", "reason", "reductions", "root", "shape", "stored", "unit", "users",
     )  # fmt: skip
+    PASSING = ("needs", "users")  # of what only the making of the groups asks
 
     def __init__(
         self, shape: Shape | None, first: int, reason: str, root: Value | None = None, kind: Kind | None = None
     ) -> None:
         self.shape = shape
-        self.root, self.kind = root, kind
+        self.root = root
         self.unit: int = root.params.get("unit", 0) if root is not None else 0  # columns of a part, if it has parts
         self.closed = kind is not None and root is not None and not kind.joins(root)  # nothing joins
         self.axes: Shape | None = None  # the folded dimensions, if there is a fold

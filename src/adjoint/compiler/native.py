@@ -13,6 +13,7 @@ from adjoint.compiler.bounds import checked
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Graph
 from adjoint.compiler.kernels.lower import lower_all
+from adjoint.compiler.kernels.streams.eager import Drawer
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.llvm.target import host
 from adjoint.compiler.outcome import Outcome
@@ -26,6 +27,7 @@ from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.ops.movement import permute
 
+source.drawer = Drawer
 SPARE = 4  # bound kernels kept for threads that call at once
 
 

@@ -29,6 +29,7 @@ new = object.__new__
 caller = sys._getframe
 recent: Any = None  # the user's code that an op was called from last: most often it is the same again
 BOOL = np.dtype(np.bool_)
+NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 Function = Callable[..., Any]
 into: Any = None  # writes a result into the tensors of `out=`: functions/surface.py, which knows how, puts it here
@@ -189,8 +190,10 @@ def binary(
         def as_operator(input: Any, other: Any) -> Any:
             return general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
-        def calling(otherwise: Function, floats: bool = True) -> Function:
-            """The call; what it does not do itself, one with a Python float unless `floats`, is done `otherwise`."""
+        def calling(otherwise: Function, left: bool = True, right: bool = True) -> Function:
+            """The call; what it does not do itself is done `otherwise`: numbers that may not be `left` or `right`, and
+            all that decide about the type of the result.
+            """
 
             def call(input: Any, other: Any, out: Any = None) -> Tensor:
                 global recent  # noqa: PLW0603  nothing is quicker to read
@@ -205,19 +208,26 @@ def binary(
                 else:
                     yd, yn = other, None
                 # the general call promotes, traces, and complains
-                if type(xd) is not ndarray or (unusual.count and mode.special):
+                if unusual.count and mode.special:
                     return otherwise(input, other)
-                dtype = xd.dtype
-                if type(yd) is ndarray:
-                    if dtype is not yd.dtype or not (any_kind or dtype.kind in quick):
+                if type(xd) is ndarray:
+                    dtype = xd.dtype
+                    if type(yd) is ndarray:
+                        if dtype is not yd.dtype or not (any_kind or dtype.kind in quick):
+                            return otherwise(input, other)
+                    elif not right or type(yd) not in NUMBERS or dtype.kind != "f":
                         return otherwise(input, other)
-                elif type(yd) is not float or dtype.kind != "f" or not floats:
+                elif type(yd) is not ndarray or not left or type(xd) not in NUMBERS:
                     return otherwise(input, other)
+                else:
+                    dtype = yd.dtype
+                    if dtype.kind != "f":
+                        return otherwise(input, other)
                 if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
                     return otherwise(input, other)
                 try:
                     data = compute(xd, yd)
-                except (RuntimeWarning, FloatingPointError, ValueError):
+                except (RuntimeWarning, FloatingPointError, ValueError, OverflowError):
                     data = evaluate(op, (xd, yd), NO_PARAMS)
                 if type(data) is not ndarray:
                     data = np.asarray(data)
@@ -254,7 +264,7 @@ def binary(
                 if not saves:
                     node.saved = None
                 elif xn is None:
-                    if xd is input and dy_x:
+                    if xd is input and dy_x and type(xd) is ndarray:
                         xd = xd.copy()  # the user's, who may write it
                     node.saved = (xd if dy_x else None, yd if dy_y else None, data if dy_out else None)
                 elif yn is None:
@@ -277,7 +287,7 @@ def binary(
                 refuse_numbers(op.name, op.inputs, numbers, input, other)
                 return general(input, other)
 
-            return identified(calling(checked, "y" in numbers), op)
+            return identified(calling(checked, "x" in numbers, "y" in numbers), op)
 
         call = calling(general)
         call.operator = calling(as_operator)  # type: ignore[attr-defined]
@@ -299,10 +309,13 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
 
         def call(x: Any, **params: Any) -> Tensor:
             array = x.array if isinstance(x, Tensor) else None
-            if type(array) is not ndarray or unusual.count or op.rules[0] is None:
+            if type(array) is not ndarray or unusual.count or not op.differentiable:
                 out = apply(op, (x,), params)
             else:
-                out = wrap(evaluate(op, (array,), params))
+                try:
+                    out = wrap(function(array, **params))
+                except (ValueError, TypeError, IndexError):
+                    out = wrap(evaluate(op, (array,), params))
                 if x.node is not None:
                     shapes = (array.shape,) if op.kept_shapes else None
                     out.node = bare_node(op, (x.node,), params, shapes, out.array)

@@ -69,8 +69,11 @@ class Generator(Stream):
         with self._lock:
             standard = self._few_normals(count) if count < BLOCK else self._many_normals(count, kind)
         scale, shift = standard.dtype.type(std), standard.dtype.type(mean)
-        # Without a shift nothing is rounded twice; adding 0 turns -0 into 0, as the fused operation does.
-        sample = standard * scale + shift if shift == 0 else fused_multiply_add(standard, scale, shift)
+        if shift != 0:
+            sample = fused_multiply_add(standard, scale, shift)
+        else:  # nothing is rounded twice; adding 0 turns -0 into 0, as the fused operation does
+            sample = standard if scale == 1 else standard * scale
+            sample += 0
         return sample.astype(kind, copy=False).reshape(sizes)
 
     def exponential(self, shape: Shape, dtype: DTypeLike, lambd: float = 1.0) -> Array:

@@ -20,14 +20,18 @@ class finfo:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{kind.name}'"
             )
-        found = ml_dtypes().finfo(kind.numpy) if kind is bfloat16 else np.finfo(kind.numpy)
+        if kind is bfloat16 or kind.itemsize == 1:
+            found = ml_dtypes().finfo(kind.name.removesuffix("_x2"))
+        else:
+            found = np.finfo(kind.numpy)
         self.dtype, self.bits = kind.name, int(found.bits)
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
         self.resolution = 10.0 ** -int(found.precision)
 
     def __repr__(self) -> str:
-        named = ", ".join(f"{name}={getattr(self, name):g}" for name in ("resolution", "min", "max", "eps", "tiny"))
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        named = ", ".join(f"{name}={getattr(self, name):g}" for name in names)
         return f"finfo({named}, dtype={self.dtype})"
 
 
@@ -39,9 +43,7 @@ class iinfo:
     def __init__(self, type: Any) -> None:
         kind = as_dtype(type)
         if kind.rank != 1:
-            raise TypeError(
-                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{kind.name}'"
-            )
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{kind.name}'")
         found = np.iinfo(kind.numpy)
         self.dtype, self.bits, self.max, self.min = kind.name, found.bits, int(found.max), int(found.min)
 

@@ -38,10 +38,10 @@ class _Source:
     """Where kernels come from: `maker`, brought when it is first needed.
 
     `enough`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is raised,
-    where else NumPy takes over.
+    where else NumPy takes over. `drawer`: of the state of a random stream, what draws from it; it comes with the maker.
     """
 
-    __slots__ = ("bring", "enabled", "enough", "maker", "strict")
+    __slots__ = ("bring", "drawer", "enabled", "enough", "maker", "strict")
 
     def __init__(self) -> None:
         wish = os.environ.get("ADJOINT_EAGER_KERNELS", "1")
@@ -49,6 +49,14 @@ class _Source:
         self.enabled, self.strict = wish != "0", wish == "strict"
         self.bring: Callable[[], Maker | None] = lambda: None
         self.maker: Maker | None = None
+        self.drawer: Callable[[Any], Any] | None = None
+
+    def ready(self) -> bool:
+        """Bring the maker, if that was not done before; False if there is none."""
+        if self.enabled and self.maker is None:
+            self.maker = self.bring()
+            self.enabled = self.maker is not None
+        return self.enabled
 
 
 source = _Source()
@@ -101,10 +109,7 @@ class Native:
         return False
 
     def _make(self, exact: Any, key: list[Any], params: dict[str, Any]) -> None:
-        if source.maker is None:
-            source.maker = source.bring()
-            source.enabled = source.maker is not None
-        if source.maker is not None and len(self.kernels) < MOST:
+        if source.ready() and source.maker is not None and len(self.kernels) < MOST:
             self.kernels[exact] = source.maker(self, key, params)
 
     def __repr__(self) -> str:

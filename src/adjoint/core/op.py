@@ -41,10 +41,9 @@ class Op:
     """
 
     __slots__ = (
-        "blocks", "combine", "composite", "effect", "evaluate", "family", "holomorphic", "identity", "index", "inputs",
-        "kept_shapes",
-        "kind", "leading", "linear", "name", "native", "needs", "params", "part", "plain", "positions", "promotion",
-        "public", "rules", "scalar", "spec", "variadic", "wide",
+        "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family", "holomorphic", "identity",
+        "index", "inputs", "kept_shapes", "kind", "leading", "linear", "name", "native", "needs", "params", "part",
+        "plain", "positions", "promotion", "public", "rules", "saves", "scalar", "spec", "values", "variadic", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -96,12 +95,15 @@ class Op:
             if given[:1] != "d" or given[1:] not in self.inputs:
                 raise TypeError(f"op {self.name}: rule {given}= has no input {given[1:]!r}; inputs are {self.inputs}")
         self.rules = tuple(rules.get("d" + name) for name in self.inputs)
+        self.differentiable = None not in self.rules
         self.needs = tuple(_needs(rule) for rule in self.rules)
         known = {*self.inputs, *self.params, "out", "i", *(f"{name}_shape" for name in self.inputs)}
         for name, needs in zip(self.inputs, self.needs, strict=True):
             if not known.issuperset(needs):
                 missing = sorted(set(needs) - known)
                 raise TypeError(f"op {self.name}: rule d{name} asks for {missing}, which it does not have")
+        self.values = frozenset((*self.inputs, "out"))
+        self.saves = not self.values.isdisjoint(name for needs in self.needs for name in needs)
         places = {name: i for i, name in enumerate((*self.inputs, "out"))}
         # positions[i]: where in `saved` rule i finds all it needs; None if it also needs shapes or parameters
         self.positions = tuple(
@@ -137,6 +139,20 @@ def _needs(rule: Rule | None) -> tuple[str, ...]:
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
+    if unusual.count or default.narrow:
+        return _apply_in_modes(op, inputs, params)
+    arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
+    operands = arrays if op.promotion is None else _promoted(op, arrays)
+    out = wrap(evaluate(op, operands, params) if op.native is None else compute(op, operands, params))
+    for x in inputs:
+        if isinstance(x, Tensor) and x.node is not None:
+            _record(op, inputs, arrays, params, out)
+            break
+    return out
+
+
+def _apply_in_modes(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    """The same where this thread or another has left the default modes, or where arrays may be bfloat16."""
     modes = mode.__dict__ if unusual.count else None  # this thread's: 13 ns against 33 for one attribute of it
     special = modes is not None and modes["special"]
     if special and mode.duals is not None:
@@ -164,7 +180,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         out._cut = modes["cut"]
         out.memory = modes["cut"].memory
     if modes is None or modes["recording"]:
-        _record(op, inputs, arrays, params, out)
+        _record(op, inputs, arrays, params, out, 4)
     if special and mode.watcher is not None:
         mode.watcher.look(op, inputs, out)
     return out
@@ -199,7 +215,9 @@ def compute(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 
 def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
-    """The error a user should read: op, operands, and PyTorch's class for it."""
+    """The error a user should read: op, operands, and PyTorch's class for it. A check's error is that already."""
+    if op.effect and op.family != "random":
+        return error
     shapes = [np.shape(x) for x in operands if x is not None]
     if isinstance(error, ValueError) and op.family == "binary":
         try:
@@ -208,7 +226,7 @@ def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
             return RuntimeError(f"{op.name}: shapes {shapes[0]} and {shapes[1]} do not broadcast. {mismatch}")
     given = ", ".join(describe(x) if hasattr(x, "dtype") else repr(x) for x in operands)
     kind = RuntimeError if isinstance(error, (ValueError, TypeError)) else type(error)
-    return kind(f"{op.name}({given}): {error}")
+    return kind(f"{op.name}({given}): {str(error).replace('for axis', 'for dimension')}")
 
 
 def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
@@ -235,7 +253,10 @@ def _typed(number: Any, target: Any) -> Any:
     return np.asarray(number).astype(target) if target.kind in "iub" else number
 
 
-def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
+def _record(
+    op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor, depth: int = 3
+) -> None:
+    """Give `out` its node. `depth`: frames from here to the caller of `apply`; to look at one takes 0.1 µs."""
     nodes = tuple([x.node if isinstance(x, Tensor) else None for x in inputs])
     if unusual.count and mode.floor >= 0:
         nodes = tuple([None if n is None or n.order < mode.floor else n for n in nodes])
@@ -247,25 +268,26 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     data = out.array
     if data.dtype.kind not in FLOATING:
         return
-    parents = tuple([
-        n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
-    ])  # fmt: skip
-    last = len(op.rules) - 1
-    wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
-    if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
-        raise RuntimeError(NOT_SAVED)
+    parents = nodes if op.differentiable else _refusing(op, nodes, arrays)
+    saved = None
+    if op.saves:
+        last = len(op.rules) - 1
+        wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
+        if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
+            raise RuntimeError(NOT_SAVED)
+        saved = _kept(op, inputs, arrays, data, wanted)
     node = Node()
     node.op = op
     node.parents = parents
     node.params = params
     node.shape = data.shape
     node.dtype = data.dtype
-    node.code, node.at = user_place(3)  # from the caller of `apply` on: each frame that is looked at costs 0.1 µs
-    node.shapes = tuple([np.shape(a) if a is not None else () for a in arrays]) if op.kept_shapes else None
+    node.code, node.at = user_place(depth)
+    node.shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.kept_shapes else None
     node.hooks = None
     node.order = tick()
-    node.saved = _kept(op, inputs, arrays, data, wanted)
-    if node.saved is not None and unusual.count and mode.packers:
+    node.saved = saved
+    if saved is not None and unusual.count and mode.packers:
         node.saved = _packed(node, inputs)
     out.node = node
 
@@ -275,6 +297,12 @@ NOT_SAVED = (
     "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
     "autograd, or use `no_grad()` instead of `inference_mode()`."
 )
+
+
+def _refusing(op: Op, nodes: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([
+        n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
+    ])  # fmt: skip
 
 
 def _is_leaf(x: Any) -> bool:
@@ -307,13 +335,16 @@ def bare_node(
 def _kept(
     op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any, wanted: set[str]
 ) -> tuple[Any, ...] | None:
-    last = len(op.inputs) - 1
-    if wanted.isdisjoint(op.inputs) and "out" not in wanted:
+    if wanted.isdisjoint(op.values):
         return None
-    kept = [
-        None if op.inputs[min(i, last)] not in wanted else a.copy() if a is x and type(a) is ndarray else a
-        for i, (x, a) in enumerate(zip(inputs, arrays, strict=True))
-    ]  # an ndarray among the inputs is the user's
+    names, last = op.inputs, len(op.inputs) - 1
+    kept = []
+    for i, a in enumerate(arrays):
+        if names[min(i, last)] not in wanted:
+            a = None
+        elif a is inputs[i] and type(a) is ndarray:
+            a = a.copy()  # the user's, who may write it
+        kept.append(a)
     kept.append(data if "out" in wanted else None)
     return tuple([apart(a) for a in kept] if exposed else kept)
 

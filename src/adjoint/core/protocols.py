@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 
 
 class Answers:
@@ -71,5 +71,5 @@ class Asked:
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
         """The tensor itself, which is on the CPU. Raises RuntimeError for other devices."""
-        Device(device)
+        require_cpu(device)
         return self

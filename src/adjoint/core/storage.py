@@ -40,8 +40,13 @@ class Storage:
     def add(self, tensor: Any) -> None:
         """Count `tensor` among those that see this memory."""
         self.aliases.append(weakref.ref(tensor))
-        if len(self.aliases) > self.prune_at:  # a parameter gets a new view each step, and drops it
-            self.prune_at = 2 * len(self.living()) + 8
+        if len(self.aliases) > self.prune_at:
+            self.prune()
+
+    def prune(self) -> None:
+        """Forget the tensors that are gone: a parameter gets a new view each step, and drops it."""
+        self.aliases = [r for r in self.aliases if r() is not None]
+        self.prune_at = 2 * len(self.aliases) + 8
 
 
 class Made(Enum):
@@ -200,7 +205,9 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
         if made is NORMALLY:
             made = around.made
     alias.memory = View(storage, base, path, made)
-    storage.add(alias)
+    storage.aliases.append(weakref.ref(alias))
+    if len(storage.aliases) > storage.prune_at:
+        storage.prune()
 
 
 def mark_written(tensor: Tensor, site: Site | Place) -> None:

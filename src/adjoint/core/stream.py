@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -13,8 +14,10 @@ import numpy as np
 
 from .boxmuller import BLOCK, normal_blocks, normal_pairs
 from .device import device as Device
+from .device import require_cpu
 from .mersenne import MersenneTwister
 from .mode import refuse_while_tracing
+from .native import source
 from .tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 DEFAULT_SEED = 67280421310721
+LOADING = 0.05  # seconds: native code is loaded once NumPy has taken as long for what it could have drawn
+UNIFORM, NORMAL = 5e-9, 2.5e-7  # seconds that NumPy takes for a number
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
@@ -35,6 +40,26 @@ STATE = np.dtype(
     }
 )
 
+spent = [0.0]  # seconds, by all streams
+_living: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
+def _hold() -> None:
+    """Have no other thread in the middle of a draw, as the process forks: in the new one nobody would end it."""
+    _held[threading.get_ident()] = streams = list(_living)
+    for stream in streams:
+        stream._lock.acquire()
+
+
+def _let_go() -> None:
+    for stream in _held.pop(threading.get_ident()):
+        stream._lock.release()
+
+
+_held: dict[int, list[Stream]] = {}  # by the thread that forks
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
+
 
 class Stream:
     """A seed and a place behind it. Threads may share a stream."""
@@ -44,9 +69,12 @@ class Stream:
     _spare: float | None  # the second normal of a pair, float64, whose first was the last of a short tensor
 
     def __init__(self, device: Any = "cpu") -> None:
+        require_cpu(device)
         self.device = Device(device)
         self._lock = threading.RLock()
+        _living.add(self)
         self._stream = MersenneTwister(DEFAULT_SEED)
+        self._drawer: Any = None
         self._begin(DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Self:
@@ -168,7 +196,26 @@ class Stream:
         self._stream.start(seed)
         self._spare = None
 
+    def _native(self, seconds: float) -> Any:
+        """Native code that draws what else would take NumPy so many seconds; None without it, or before it pays."""
+        if not source.enabled:
+            return None
+        if self._drawer is None:
+            spent[0] += seconds
+            if spent[0] >= LOADING and source.ready() and source.drawer is not None:
+                try:
+                    self._drawer = source.drawer(self.memory())
+                except Exception:
+                    if source.strict:
+                        raise
+                    source.drawer = None
+        return self._drawer
+
     def _unit(self, count: int, kind: np.dtype[Any]) -> Array:
+        native = self._native(count * UNIFORM)
+        if native is not None:
+            units: Array = native.uniforms(count, kind)
+            return units
         if kind == np.float32:
             words = self._stream.words(count) & np.uint64(2**24 - 1)
             return words.astype(np.float32) * np.float32(2.0**-24)
@@ -184,6 +231,10 @@ class Stream:
 
     def _many_normals(self, count: int, kind: np.dtype[Any]) -> Array:
         whole = count - count % BLOCK
+        native = self._native(count * NORMAL)
+        if native is not None and kind.itemsize > 2:
+            drawn: Array = native.normals(count, kind)
+            return drawn
         if kind.itemsize == 2:
             kind = np.dtype(np.float32)
             unit = self._unit(whole, kind)

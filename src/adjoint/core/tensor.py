@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from numbers import Number
 from sys import modules
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from adjoint.core.cut import Cut, cut_here
-from adjoint.core.device import CPU, device
+from adjoint.core.device import CPU, device, require_cpu
 from adjoint.core.dtype import DTYPES, dtype
 from adjoint.core.exposure import take_over
 from adjoint.core.history import Historied
@@ -20,7 +21,7 @@ from adjoint.core.protocols import answers
 from adjoint.core.region import dense_strides, region, steps
 from adjoint.core.size import Size
 from adjoint.core.storage import INFERENCE, share
-from adjoint.core.wrap import as_array
+from adjoint.core.wrap import as_constructed
 
 ndarray = np.ndarray
 new = object.__new__
@@ -30,8 +31,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Tensor(Historied):
     """A multi-dimensional array of one dtype that remembers how it was computed.
 
-    `Tensor(data)` wraps an array (its memory is shared) or converts nested lists of numbers; people use
-    `adjoint.tensor`, which copies.
+    `Tensor(data)` has nested lists and arrays in the default floating type, an array's memory is shared where it has
+    that; `Tensor(2, 3)` is zeros of these sizes, `Tensor(tensor)` is one more over the same memory. People use
+    `adjoint.tensor`, which keeps the type and copies. Raises TypeError for a single number that is no size.
     """
 
     # `array` is an ndarray, or a symbolic value while a step is traced. `node` is None when no gradient is wanted.
@@ -43,16 +45,19 @@ class Tensor(Historied):
     _cut: Cut
     _leaf: Any
 
-    def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self.array: Any = as_array(data)
+    def __init__(self, *given: Any, data: Any = None, device: Any = None, requires_grad: bool = False) -> None:
+        given = given if data is None else (data, *given)
+        self.array: Any = as_constructed(given)
+        if device is not None:
+            require_cpu(device)
         self.node: Any = None
         self._grad: Tensor | None = None
         self.memory: Any = None
-        if isinstance(data, Tensor):
-            if data.array is self.array:
-                share(data, self)
-        else:
-            take_over(self, data)
+        if len(given) == 1 and isinstance(given[0], Tensor):
+            if given[0].array is self.array:
+                share(given[0], self)
+        elif len(given) == 1:
+            take_over(self, given[0])
         if requires_grad:
             self.requires_grad_()
 
@@ -108,9 +113,12 @@ class Tensor(Historied):
         strides = steps(as_it_lies(self))
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
-        """True if the elements lie in memory in row-major order."""
-        return bool(as_it_lies(self).flags.c_contiguous)
+    def is_contiguous(self, *, memory_format: Any = None) -> bool:
+        """True if the elements lie in memory in row-major order, or in the order of `memory_format`."""
+        array, order = as_it_lies(self), getattr(memory_format, "order", ())
+        if order:
+            return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)
+        return bool(array.flags.c_contiguous)
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -129,6 +137,16 @@ class Tensor(Historied):
         if not self.array.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self.array.shape else self  # type: ignore[attr-defined, no-any-return]
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, Number)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        return bool((self == element).any())  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return id(self)

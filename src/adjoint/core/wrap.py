@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype import DTYPES, default, is_bfloat16, numpy_dtype
+from adjoint.core.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
+from adjoint.core.size import Size
+
+PLAIN = {bool, int, float, complex}  # Python's numbers, which take the default types
 
 
 def as_array(data: Any, dtype: Any = None) -> Any:
@@ -19,7 +22,8 @@ def as_array(data: Any, dtype: Any = None) -> Any:
     if hasattr(data, "refuse"):  # a symbolic value of a step being traced
         return data
     given = isinstance(data, (np.ndarray, np.generic))
-    array = _array(_untensor(data))
+    kinds: set[Any] = set()
+    array = _array(_untensor(data, kinds))
     if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
         raise TypeError(
             f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
@@ -28,9 +32,12 @@ def as_array(data: Any, dtype: Any = None) -> Any:
     if dtype is not None:
         if array.dtype.kind == "f" and not given and numpy_dtype(dtype) == np.uint64:
             with suppress(OverflowError):  # NumPy made floats of integers beyond int64 among others
-                array = np.asarray(_untensor(data), np.uint64)
+                array = np.asarray(_untensor(data, set()), np.uint64)
         return _as_type(array, numpy_dtype(dtype), checked=not given)
-    if not given and not _holds_typed(data):
+    if isinstance(data, (list, tuple)) and not kinds <= PLAIN:
+        common = _common(kinds)
+        array = array if common is None else array.astype(common, copy=False)
+    elif not given and not hasattr(data, "dtype"):
         if array.dtype.kind == "f":
             return array.astype(default.floating.numpy, copy=False)
         if array.dtype.kind == "c":
@@ -44,6 +51,27 @@ def as_array(data: Any, dtype: Any = None) -> Any:
             )
         array = array.astype(native)
     return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array
+
+
+def as_constructed(given: tuple[Any, ...]) -> Any:
+    """The array of `Tensor(*given)`: zeros of the sizes given, a tensor's own array, else data in the default type.
+
+    Raises TypeError for a number that is no size, for complex numbers and for several operands that are no sizes.
+    """
+    kind = default.floating.numpy
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], Size) else given
+    if all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes):
+        return np.zeros(sizes if given else 0, kind)
+    (data, *more) = given
+    if more or isinstance(data, (bool, float, complex, str, np.generic)):
+        raise TypeError(f"new(): data must be a sequence (got {', '.join(type(x).__name__ for x in given)})")
+    array = as_array(data)
+    if hasattr(data, "array") or hasattr(array, "refuse"):  # a tensor, or a symbolic value of a step being traced
+        return array
+    if array.dtype.kind == "c":
+        raise TypeError("new(): must be real numbers, not complex: see adjoint.tensor")
+    with np.errstate(all="ignore"):  # what is too large becomes infinite
+        return array.astype(kind, copy=False)
 
 
 def _array(data: Any) -> Any:
@@ -74,17 +102,25 @@ def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
     return out
 
 
-def _untensor(data: Any) -> Any:
-    """Nested lists with the tensors in them replaced by their arrays."""
+def _untensor(data: Any, kinds: set[Any]) -> Any:
+    """Nested lists with the tensors in them replaced by their arrays; `kinds` collects the types of what is in them."""
     if hasattr(data, "numpy_view"):
-        return data.numpy_view("tensor()")
-    if isinstance(data, (list, tuple)):
-        return [_untensor(item) for item in data]
+        data = data.numpy_view("tensor()")
+    elif isinstance(data, (list, tuple)):
+        return [_untensor(item, kinds) for item in data]
+    kinds.add(getattr(data, "dtype", None) or type(data))
     return data
 
 
-def _holds_typed(data: Any) -> bool:
-    """True if the first number in a nested list brings its own type (an array or tensor element)."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return hasattr(data, "dtype")
+def _common(kinds: set[Any]) -> np.dtype[Any] | None:
+    """The type in which numbers of these types meet, of which some are Python's; None where there is none."""
+    common: dtype | None = None
+    for kind in kinds:
+        if kind is float or kind is complex:  # a NumPy type equals the Python type it stands for
+            floating = default.floating.numpy
+            kind = floating if kind is float else complex_type(floating)
+        known = DTYPES.find(np.dtype(kind)) if kind in PLAIN or isinstance(kind, np.dtype) else None
+        if known is None:
+            return None
+        common = known if common is None else promote_types(common, known)
+    return None if common is None else common.numpy

@@ -114,6 +114,8 @@ class Crew:
         sources = [source for w in active for source in (w.connection, w.process.sentinel)]
         ready = wait(sources, self.timeout or None)
         if not ready:
+            for worker in active:  # it would not hear
+                worker.process.terminate()
             self.dismiss()
             raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
         for number, worker in enumerate(self.workers):

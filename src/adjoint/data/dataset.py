@@ -85,7 +85,7 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueError("StackDataset takes datasets either by position or by name, but both kinds are given")
+            raise ValueError("Supported either datasets by position, or by name, but both types are given")
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets: Any = args or kwargs

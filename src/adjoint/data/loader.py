@@ -19,6 +19,10 @@ from adjoint.data.worker import Job
 
 Sample_co = TypeVar("Sample_co", covariant=True)
 
+_SHARE_OUT = (
+    "For multiprocessing data-loading, this could be caused by a dataset whose copies in the workers do not share the "
+    "samples out: see get_worker_info()."
+)
 FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
 
 
@@ -100,6 +104,11 @@ class DataLoader(Generic[Sample_co]):
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     @property
+    def _auto_collation(self) -> bool:
+        """Whether samples are made into batches; programs around PyTorch's loader ask for it."""
+        return self.batch_sampler is not None
+
+    @property
     def _index_sampler(self) -> Iterable[Any]:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
@@ -150,14 +159,18 @@ class Pass:
         if self._told is not None and self._count > self._told:
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {self._told} (when accessing "
-                f"len(dataloader)), but {self._count} samples have been fetched; the copies of a dataset in several "
-                "workers must share the samples out (get_worker_info)",
+                f"len(dataloader)), but {self._count} samples have been fetched. {_SHARE_OUT if self._crew else ''}",
                 stacklevel=2,
             )
         return batch
 
     def __len__(self) -> int:
         return len(self._sampler)  # type: ignore[arg-type]
+
+    @property
+    def _workers(self) -> list[Any]:
+        """The worker processes; programs that watch PyTorch's ask for them."""
+        return [] if self._crew is None else [worker.process for worker in self._crew.workers]
 
     def _next_of_crew(self, crew: Crew) -> Any:
         try:

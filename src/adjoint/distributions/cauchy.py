@@ -8,10 +8,9 @@ from typing import Any
 from adjoint.core.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.folded import Folded
 from adjoint.distributions.gamma import Chi2
 from adjoint.distributions.parameters import standard_normal
-from adjoint.distributions.transformed_distribution import TransformedDistribution
-from adjoint.distributions.transforms import AbsTransform
 from adjoint.functions import creation
 from adjoint.functions.pointwise import where
 
@@ -68,52 +67,18 @@ class Cauchy(Distribution):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(Folded):
     """p(x) = 2 / πγ(1 + (x/γ)²) for x ≥ 0: |x| of a Cauchy x around 0, γ = `scale`."""
 
-    arg_constraints = constraints.of(scale=constraints.positive)
-    support = constraints.nonnegative
-    has_rsample = True
-
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def scale(self) -> Any:
-        """γ."""
-        return self.base_dist.scale
+        super().__init__(Cauchy(0, scale, validate_args=False), validate_args)
 
     @property
     def mean(self) -> Any:
         """∞."""
-        return creation.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
-
-    @property
-    def mode(self) -> Any:
-        """0."""
-        return creation.zeros_like(self.scale)
-
-    @property
-    def variance(self) -> Any:
-        """∞."""
         return self.base_dist.variance
 
-    def log_prob(self, value: Any) -> Any:
-        """log 2 more than the Cauchy's, -∞ below 0."""
-        value = self._checked(value)
-        return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def cdf(self, value: Any) -> Any:
-        """2 P[Cauchy ≤ x] - 1."""
-        return 2 * self.base_dist.cdf(self._checked(value)) - 1
-
-    def icdf(self, prob: Any) -> Any:
-        """The Cauchy's at (p + 1) / 2."""
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Any:
-        """log 2 less than the Cauchy's."""
-        return self.base_dist.entropy() - math.log(2)
+    variance = mean
 
 
 class StudentT(Distribution):

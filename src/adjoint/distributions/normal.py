@@ -9,11 +9,12 @@ from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.folded import Folded
 from adjoint.distributions.parameters import standard_normal
 from adjoint.distributions.transformed_distribution import TransformedDistribution
-from adjoint.distributions.transforms import AbsTransform, ExpTransform, StickBreakingTransform
+from adjoint.distributions.transforms import ExpTransform, StickBreakingTransform
 from adjoint.functions import random
-from adjoint.functions.pointwise import erf, where
+from adjoint.functions.pointwise import erf
 
 _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
 
@@ -84,20 +85,11 @@ class Normal(ExponentialFamily):
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
 
 
-class HalfNormal(TransformedDistribution):
+class HalfNormal(Folded):
     """p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0: |x| of a normal x with mean 0 and σ = `scale`."""
 
-    arg_constraints = constraints.of(scale=constraints.positive)
-    support = constraints.nonnegative
-    has_rsample = True
-
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def scale(self) -> Any:
-        """σ."""
-        return self.base_dist.scale
+        super().__init__(Normal(0, scale, validate_args=False), validate_args)
 
     @property
     def mean(self) -> Any:
@@ -105,31 +97,9 @@ class HalfNormal(TransformedDistribution):
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def mode(self) -> Any:
-        """0."""
-        return self.scale.new_zeros(self.scale.shape)
-
-    @property
     def variance(self) -> Any:
         """σ² (1 - 2/π)."""
         return self.scale.pow(2) * (1 - 2 / math.pi)
-
-    def log_prob(self, value: Any) -> Any:
-        """log 2 more than the normal's, -∞ below 0."""
-        value = self._checked(value)
-        return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def cdf(self, value: Any) -> Any:
-        """2 P[normal ≤ x] - 1."""
-        return 2 * self.base_dist.cdf(self._checked(value)) - 1
-
-    def icdf(self, prob: Any) -> Any:
-        """The normal's at (p + 1) / 2."""
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Any:
-        """log 2 less than the normal's."""
-        return self.base_dist.entropy() - math.log(2)
 
 
 class LogNormal(TransformedDistribution):

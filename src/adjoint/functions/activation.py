@@ -188,8 +188,9 @@ def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
 def _softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
-    e = np.exp(np.subtract(x, x.max(axis, keepdims=True), order="C"))
-    e /= e.sum(axis, keepdims=True)
+    e = np.subtract(x, reduction.maximum_reduce(x, axis, None, None, True), order="C")
+    np.exp(e, out=e)
+    e /= reduction.add_reduce(e, axis, None, None, True)
     return e
 
 
@@ -207,8 +208,8 @@ def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
 def _log_softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
-    shifted = np.subtract(x, x.max(axis, keepdims=True), order="C")
-    shifted -= np.log(np.exp(shifted).sum(axis, keepdims=True))
+    shifted = np.subtract(x, reduction.maximum_reduce(x, axis, None, None, True), order="C")
+    shifted -= np.log(reduction.add_reduce(np.exp(shifted), axis, None, None, True))
     return shifted
 
 

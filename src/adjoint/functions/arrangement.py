@@ -18,6 +18,7 @@ from adjoint.functions import joining
 from adjoint.functions import shape as shapes
 from adjoint.functions.dims import one_dim, sizes
 from adjoint.functions.precision import sensitive
+from adjoint.functions.result import with_out
 from adjoint.functions.strides import diagonal
 from adjoint.functions.surface import named, public
 from adjoint.ops import indexing, movement, reduction, selection, strides
@@ -31,6 +32,7 @@ __all__ = [
 
 
 @public()
+@with_out
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A vector as the diagonal of a matrix of zeros; of a matrix, the diagonal as a vector."""
     if input.ndim == 1:
@@ -114,7 +116,7 @@ def _whole(x: Tensor) -> Tensor:
 def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     """The elements moved by `shifts` along `dims`, those beyond the end back to the start; flattened without dims."""
     steps = sizes((shifts,))
-    axes = sizes((dims,))
+    axes = sizes((dims,)) if dims is not None else ()
     if not axes:
         if len(steps) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
@@ -192,6 +194,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     for part in parts:
         if part.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {part.ndim}D")
+        if part.array.dtype != parts[0].array.dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     swapped = indexing == "xy" and len(parts) > 1
     if swapped:
         parts[:2] = parts[1::-1]
@@ -216,9 +220,15 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape to which all broadcast. Raises RuntimeError if there is none."""
+    """The shape to which all broadcast. Raises RuntimeError if there is none, ValueError for a negative length."""
+    for shape in shapes:
+        if not isinstance(shape, (int, tuple, list)):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
+    given = [sizes((shape,)) for shape in shapes]
+    if any(n < 0 for shape in given for n in shape):
+        raise ValueError("Attempting to broadcast a dimension with negative length!")
     try:
-        return Size(_broadcast_shapes(*[sizes((shape,)) for shape in shapes]))
+        return Size(_broadcast_shapes(*given))
     except ValueError as error:
         raise RuntimeError(str(error)) from error
 
@@ -226,9 +236,11 @@ def broadcast_shapes(*shapes: Any) -> Size:
 def block_diag(*tensors: Any) -> Tensor:
     """Matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
     parts = [atleast_2d(part) for part in _several(tensors)] or [constant(np.zeros((1, 0), np.float32))]
-    for part in parts:
+    for i, part in enumerate(parts):
         if part.ndim > 2:
-            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. Input 0 has more")
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {part.ndim} dimensions"
+            )
     kind = promote(part.array for part in parts)
     width = sum(part.array.shape[1] for part in parts)
     rows, start = [], 0
@@ -241,8 +253,11 @@ def block_diag(*tensors: Any) -> Tensor:
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All tuples with one element of each vector, as rows; of one vector, itself."""
+    """All tuples with one element of each vector, as rows; of one vector, itself. Raises RuntimeError for others."""
     parts = _several(tensors)
+    for part in parts:
+        if part.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(part.array.shape)}")
     if len(parts) == 1:
         return parts[0]
     return joining.stack([shapes.ravel(grid) for grid in meshgrid(*parts, indexing="ij")], 1)
@@ -286,14 +301,17 @@ def atleast_3d(*tensors: Any) -> Any:
     return _at_least(3, tensors, wrap)
 
 
+@with_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 2, after `atleast_3d`."""
     joining.check_some("dstack", tensors)
     return joining.cat([atleast_3d(part) for part in tensors], 2)
 
 
+@with_out
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 1; vectors become columns."""
+    joining.check_some("column_stack", tensors)
     return joining.cat([shapes.reshape(p, (p.numel(), 1)) if p.ndim < 2 else p for p in tensors], 1)
 
 

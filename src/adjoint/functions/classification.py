@@ -113,10 +113,13 @@ def nll_loss(
             f"({target.array.shape[0] if target.ndim else 0}): input {tuple(shape)} "
             f"needs a target of {tuple(expected)}, got {tuple(target.array.shape)}"
         )
+    in_one_op = weight is None and reduction == "mean" and len(shape) == 2
+    if in_one_op and indexing.within(target, shape[1]):
+        return _mean_nll(input, target, ignore=ignore_index)
     counted = comparison.ne(target, ignore_index)
     safe = selection.where(counted, target, np.asarray(0, target.array.dtype))
     _check_classes(safe, shape[axis])
-    if weight is None and reduction == "mean" and input.ndim == 2:
+    if in_one_op:
         return _mean_nll(input, target, ignore=ignore_index)
     picked = _picked(input, safe, axis)
     if weight is None:
@@ -151,8 +154,12 @@ def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: in
 @fused(composite=_mean_nll_composite, node="NllLossBackward0", dlogs=_mean_nll_dlogs)
 def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
     counted = target != ignore
-    picked = logs[np.arange(len(target)), np.where(counted, target, 0)]
-    return -np.where(counted, picked, 0).sum(dtype=logs.dtype) / logs.dtype.type(np.count_nonzero(counted))
+    count = np.count_nonzero(counted)
+    if count == len(target):
+        total = np.add.reduce(logs[np.arange(count), target])
+    else:
+        total = np.where(counted, logs[np.arange(len(target)), np.where(counted, target, 0)], 0).sum(dtype=logs.dtype)
+    return -total / logs.dtype.type(count)
 
 
 def _mean_weighted_nll_composite(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
@@ -210,8 +217,17 @@ def _picked(input: Tensor, target: Tensor, axis: int) -> Any:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one."""
-    classes = num_classes if num_classes != -1 else int(tensor.numpy_view("one_hot()").max(initial=-1)) + 1
-    _check_classes(tensor, classes)
+    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one.
+
+    Raises RuntimeError for other types than int64, for classes outside [0, classes), and for no elements without a
+    number of classes.
+    """
+    if tensor.array.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if num_classes == -1 and not tensor.numel():
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    classes = num_classes if num_classes != -1 else max(int(tensor.numpy_view("one_hot()").max()) + 1, 1)
+    complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
+    indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
     return selection.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))

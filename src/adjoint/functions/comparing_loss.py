@@ -79,7 +79,18 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """1 - cos where t is 1, max(0, cos - margin) where t is -1, of the angle between rows of (N, D), or two vectors."""
+    """1 - cos where t is 1, max(0, cos - margin) where t is -1, of the angle between rows of (N, D), or two vectors.
+
+    Raises RuntimeError for targets of other shapes than (N,), or () for vectors.
+    """
+    rank = target.ndim
+    if rank > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not input1.ndim == input2.ndim == rank + 1:
+        raise RuntimeError(
+            f"{rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1.array.shape)} and {list(input2.array.shape)}."
+        )
     tiny, axes = 1e-12, (input1.ndim - 1,)
     first, second, both = (
         _sum(arithmetic.mul(x, y), axes=axes, keepdims=False)
@@ -121,6 +132,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 @in_float32
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1ᵀ W[o] x2 + b[o]: (…, I) and (…, J) with W (O, I, J) give (…, O). Raises RuntimeError where sizes differ."""
+    if weight.ndim != 3:
+        raise RuntimeError(f"bilinear(): weight must have 3 dimensions, got {tuple(weight.array.shape)}")
     lead = input1.array.shape[:-1]
     o, i, j = weight.array.shape
     for name, x, size in (("input1", input1, i), ("input2", input2, j)):

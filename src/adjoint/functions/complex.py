@@ -153,7 +153,9 @@ def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged, and conjugated."""
+    """The last two dimensions exchanged, and conjugated. Raises RuntimeError for a vector."""
+    if self.ndim == 1:
+        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return conj(shape.transpose(self, -2, -1))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Number
 from typing import Any
 
 from adjoint.core import dtype as dtypes
-from adjoint.core.device import device
+from adjoint.core.device import device, require_cpu
 from adjoint.core.dtype import numpy_dtype
 from adjoint.core.tensor import Tensor, method
 from adjoint.functions import creation
@@ -26,12 +27,12 @@ def to(
     for given in args:
         if isinstance(given, Tensor):
             dtype = given.dtype
-        elif isinstance(given, (str, _Device)):
-            _Device(given)
+        elif isinstance(given, (str, _Device)) or type(given) is int:
+            require_cpu(given)
         elif not isinstance(given, bool):
             dtype = given
     if device is not None:
-        _Device(device)
+        require_cpu(device)
     if dtype is None or numpy_dtype(dtype) == self.array.dtype:
         out = selection.copy(self) if copy else self
     else:
@@ -57,6 +58,20 @@ def cpu(self: Tensor) -> Tensor:
     return self
 
 
+def _other_device(name: str) -> None:
+    def move(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+        require_cpu(name)
+        return self
+
+    move.__name__ = name
+    move.__doc__ = "Raises DeviceError: adjoint computes on the CPU only."
+    method(move)
+
+
+_other_device("cuda")
+_other_device("xpu")
+
+
 def _conversion(name: str, kind: dtypes.dtype) -> None:
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
         return to(self, kind, memory_format=memory_format)
@@ -75,8 +90,12 @@ for _name, _kind in {
 
 
 @method
-def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
-    """Write the values of `src`, broadcast and converted, into this tensor."""
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the values of `src`, a tensor or a number, broadcast and converted, into this tensor."""
+    if not isinstance(src, Tensor):
+        if not isinstance(src, Number):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        src = creation.tensor(src)
     out = src if src.array.dtype == self.array.dtype else selection.cast(src, dtype=self.array.dtype)
     if out.array.shape != self.array.shape:
         out = expand(out, self.array.shape)
@@ -100,19 +119,19 @@ def zero_(self: Tensor) -> Tensor:
 @method
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False,
+    pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Zeros of this dtype."""
-    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
 
 
 @method
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False,
+    pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Ones of this dtype."""
-    return creation.ones(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return creation.ones(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
 
 
 @method

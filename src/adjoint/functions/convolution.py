@@ -46,6 +46,8 @@ def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
     name = f"conv{rank}d"
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
     if input.ndim == rank + 1:  # without a batch
         one = movement.reshape(input, shape=(1, *input.array.shape))
         out = _conv(rank, one, weight, bias, stride, padding, dilation, groups)
@@ -170,16 +172,29 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """(N, C, H, W) to (N, C·KH·KW, places): the elements under the window at each place, as columns.
 
-    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions.
+    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions, for no elements
+    but for lack of a batch, and where the window finds no place.
     """
+    if input.ndim not in (3, 4) or not all(input.array.shape[-3:]):
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(input.array.shape)}"
+        )
     if input.ndim == 3:
         one = movement.reshape(input, shape=(1, *input.array.shape))
         columns = unfold(one, kernel_size, dilation, padding, stride)
         return movement.reshape(columns, shape=columns.array.shape[1:])
-    if input.ndim != 4:
-        raise RuntimeError(f"unfold: expected a 3D or 4D tensor, got {input.ndim}D of shape {tuple(input.array.shape)}")
     size, steps = per_dimension(kernel_size, 2, "kernel_size"), per_dimension(stride, 2, "stride")
     gaps, frame = per_dimension(dilation, 2, "dilation"), per_dimension(padding, 2, "padding")
+    spatial = input.array.shape[2:]
+    places = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(spatial, frame, gaps, size, steps, strict=True)
+    )
+    if min(places) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(spatial)}, kernel_size={size}, dilation={gaps}, padding={frame}, "
+            f"calculated shape of the array of sliding blocks as {places}, but its components must be at least one."
+        )
     framed = movement.pad(input, widths=((0, 0), (0, 0), *((p, p) for p in frame)))
     seen = windows(framed, size=size, stride=steps, dilation=gaps)  # (N, C, PH, PW, KH, KW)
     n, c, ph, pw = seen.array.shape[:4]

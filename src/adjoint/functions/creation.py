@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import default, numpy_dtype, promote
 from adjoint.core.exposure import take_over
 from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
-from adjoint.functions.dims import sizes
+from adjoint.functions.dims import named_size, sizes
 from adjoint.functions.result import into
 from adjoint.ops import creation as ops
 from adjoint.ops import movement, selection
@@ -26,7 +26,7 @@ __all__ = [
 
 def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
     if device is not None:
-        Device(device)
+        require_cpu(device)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -44,7 +44,7 @@ def tensor(
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing its memory where that is possible."""
     if device is not None:
-        Device(device)
+        require_cpu(device)
     if isinstance(data, Tensor):
         kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
         return data if kind == data.array.dtype else selection.cast(data, dtype=kind)
@@ -123,9 +123,11 @@ def from_numpy(ndarray: Any, /) -> Tensor:
 
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """`size` filled with one value, whose Python type gives the dtype unless named."""
+    if out is not None:
+        return into(out, full, size, fill_value, dtype=dtype or out.dtype)
     shape = sizes((size,) if isinstance(size, int) else tuple(size))
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
@@ -141,7 +143,7 @@ def _plain_dtype(fill_value: Any) -> Any:
 
 
 def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if isinstance(value, Tensor):
         if value.numel() != 1:
@@ -157,19 +159,19 @@ def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
         return made
     try:
-        plain = value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0)
-        return constant(np.zeros(shape, kind) if plain else np.full(shape, value, kind))
+        if value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0):
+            return constant(np.zeros(shape, kind))
+        return constant(np.full(shape, value, kind))
     except MemoryError as error:
         needed = math.prod(shape) * kind.itemsize
         raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
 
 
-def _size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
-    """The shape, given one by one, as a sequence, or as `size=`."""
-    shape = named.pop("size", None)
-    if named:
-        raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
-    return sizes(given if shape is None else (shape,))
+def _written(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named: Any) -> Any:
+    """`function` of a size, written into `out`, which may be None."""
+    if out is None:
+        return function(*size, dtype=dtype, **named)
+    return into(out, function, *size, dtype=dtype or out.dtype, **named)
 
 
 def zeros(
@@ -177,7 +179,9 @@ def zeros(
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Zeros of the default dtype or `dtype`."""
-    return _leaf(_filled(_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
+    if "out" in named:
+        return _written(zeros, size, dtype, **named)
+    return _leaf(_filled(named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
 def ones(
@@ -185,7 +189,9 @@ def ones(
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Ones of the default dtype or `dtype`."""
-    return _leaf(_filled(_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
+    if "out" in named:
+        return _written(ones, size, dtype, **named)
+    return _leaf(_filled(named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
 def empty(
@@ -230,8 +236,8 @@ def empty_like(
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False, out: Any = None,
+    start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """start, start + step, … below `end`; `arange(n)` starts at 0. int64 unless a bound is a float.
 
@@ -241,10 +247,14 @@ def arange(
         return into(out, arange, start, end, step, dtype=dtype or out.dtype)
     if end is None:
         start, end = 0, start
-    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    elif start is None:
+        start = 0
+    if end is None:
+        raise TypeError("arange() missing 1 required positional argument: 'end'")
+    start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not all(map(math.isfinite, (start, end))):
+    if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if dtype is not None and numpy_dtype(dtype).kind in "iu":
         start, end, step = int(start), int(end), int(step)
@@ -261,9 +271,11 @@ def arange(
 
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """`steps` numbers from `start` to `end`, both included, equally far apart."""
+    if out is not None:
+        return into(out, linspace, start, end, steps, dtype=dtype or out.dtype)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
@@ -280,9 +292,11 @@ def _whole_steps(start: int, end: int, steps: int) -> Any:
 
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """Ones on the diagonal, zeros elsewhere: (n, m)."""
+    if out is not None:
+        return into(out, eye, n, m, dtype=dtype or out.dtype)
     for name, size in (("n", n), ("m", m or 0)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")

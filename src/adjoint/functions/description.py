@@ -12,6 +12,7 @@ from adjoint.core.layout import strided
 from adjoint.core.region import offset, owner
 from adjoint.core.tensor import Tensor, method
 from adjoint.functions.dims import sizes
+from adjoint.functions.storages import TypedStorage, UntypedStorage
 from adjoint.ops import reduction, selection
 
 __all__ = [
@@ -160,6 +161,21 @@ def storage_offset(self: Tensor) -> int:
 
 
 @method
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions as they lie in memory, from the largest step to the smallest; those of one step stay in order.
+
+    `ambiguity_check=True` raises RuntimeError where two dimensions have one step, or one has the size 1.
+    """
+    steps, shape = self.stride(), self.array.shape
+    order = tuple(sorted(range(self.ndim), key=lambda d: -steps[d]))
+    if ambiguity_check and self.ndim > 1 and (len(set(steps)) < self.ndim or 1 in shape or 0 in steps):
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given formats."
+        )
+    return order
+
+
+@method
 def dense_dim(self: Tensor) -> int:
     """Number of dimensions."""
     return self.ndim
@@ -198,64 +214,6 @@ _PROPERTIES = {
 }  # fmt: skip
 for _name, _of in _PROPERTIES.items():
     setattr(Tensor, _name, property(_of))
-
-
-class UntypedStorage:
-    """The memory that a tensor sees, as bytes."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def data_ptr(self) -> int:
-        """Address of the first byte."""
-        return int(self.array.ctypes.data)
-
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return int(self.array.nbytes)
-
-    def size(self) -> int:
-        """Number of elements."""
-        return len(self)
-
-    def __len__(self) -> int:
-        return self.nbytes()
-
-    def tolist(self) -> list[Any]:
-        """The bytes."""
-        found: list[Any] = self._flat().view(np.uint8).tolist()
-        return found
-
-    def _flat(self) -> Any:
-        return self.array.ravel(order="K")
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.tolist()[at]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and self.array is other.array
-
-    def __hash__(self) -> int:
-        return id(self.array)
-
-
-class TypedStorage(UntypedStorage):
-    """The memory that a tensor sees, as elements."""
-
-    __slots__ = ()
-
-    def __len__(self) -> int:
-        return int(self.array.size)
-
-    def __getitem__(self, index: int) -> Any:
-        return self._flat()[index].item()
-
-    def tolist(self) -> list[Any]:
-        """The elements."""
-        found: list[Any] = self._flat().tolist()
-        return found
 
 
 @method

@@ -12,7 +12,7 @@ Dims = int | Sequence[int] | None
 
 def one_dim(dim: int, rank: int) -> int:
     """`dim` counted from the front. Raises IndexError outside [-rank, rank)."""
-    bound = max(rank, 1)  # a 0-d tensor is taken as one dimension, as PyTorch does
+    bound = rank or 1  # a 0-d tensor is taken as one dimension, as PyTorch does
     if type(dim) is not int:
         dim = index(dim)
     if not -bound <= dim < bound:
@@ -22,6 +22,8 @@ def one_dim(dim: int, rank: int) -> int:
 
 def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
     """Sorted dimensions from the front; all of them for None or an empty sequence. Raises RuntimeError on repeats."""
+    if type(dim) is int and -rank <= dim < rank:
+        return (dim % rank,)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(rank))
     return some_dims(dim, rank)
@@ -39,9 +41,17 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
 def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as separate integers or as one sequence."""
     lone = shape[0] if len(shape) == 1 else 0
-    if isinstance(lone, Iterable) and not (hasattr(lone, "ndim") and lone.ndim == 0):
+    if type(lone) is not int and isinstance(lone, Iterable) and not (hasattr(lone, "ndim") and lone.ndim == 0):
         shape = tuple(lone)
-    return tuple(n if type(n) is int else index(n) for n in shape)
+    return tuple([n if type(n) is int else index(n) for n in shape])
+
+
+def named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
+    """A shape given one by one, as a sequence, or as `size=`, the one word that may stand in `named`."""
+    shape = named.pop("size", None)
+    if named:
+        raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+    return sizes(given if shape is None else (shape,))
 
 
 def per_dimension(value: int | Sequence[int], rank: int, what: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ from adjoint.core.tensor import Tensor
 from adjoint.ops import arithmetic, contraction, movement, reduction
 
 __all__ = ["einsum"]
+LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that may stand for them
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Products summed over repeated letters, as in "bij,bjk->bik"; `...` stands for broadcast dimensions.
 
-    Each pair of operands is brought to a batched matrix product, from left to right. Raises RuntimeError for letters
-    that do not fit the operands' dimensions or sizes.
+    In place of the letters each operand may be followed by a list of the numbers 0 … 51, and of `...`; a last list is
+    that of the result. Each pair of operands is brought to a batched matrix product, from left to right. Raises
+    RuntimeError for letters that do not fit the operands' dimensions or sizes.
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _spelt_out([equation, *operands])
     tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     terms, result = _parsed(equation.replace(" ", ""), [t.ndim for t in tensors])
     _check_sizes(terms, [t.array.shape for t in tensors])
@@ -32,6 +37,24 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         acc = reduction.sum(acc, axes=gone, keepdims=False)
         letters = "".join(letter for letter in letters if letter in result)
     return movement.permute(acc, axes=tuple(letters.index(letter) for letter in result))
+
+
+def _spelt_out(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The equation, and the operands, of operands that are each followed by their list of numbers."""
+    pairs, last = len(given) // 2, len(given) % 2
+    terms = [_letters(given[2 * i + 1]) for i in range(pairs)]
+    result = "->" + _letters(given[-1]) if last else ""
+    return ",".join(terms) + result, tuple(given[0 : 2 * pairs : 2])
+
+
+def _letters(numbers: Any) -> str:
+    """The letters A … Z, a … z that numbers stand for."""
+    if not isinstance(numbers, (list, tuple)):
+        raise TypeError(f"einsum(): expected a list of numbers behind each operand, got {type(numbers).__name__}")
+    for number in numbers:
+        if number is not Ellipsis and not 0 <= number < len(LETTERS):
+            raise ValueError(f"einsum(): subscripts must be within the range [0, 52), but got {number}")
+    return "".join("..." if number is Ellipsis else LETTERS[number] for number in numbers)
 
 
 def _parsed(equation: str, ranks: list[int]) -> tuple[list[str], str]:

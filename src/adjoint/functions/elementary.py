@@ -96,18 +96,21 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
 
 @public(inplace=True)
+@with_out
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians."""
     return arithmetic.mul(input, math.pi / 180.0)
 
 
 @public(inplace=True)
+@with_out
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees."""
     return arithmetic.mul(input, 180.0 / math.pi)
 
 
 @public(inplace=True)
+@with_out
 def float_power(input: Any, exponent: Any) -> Tensor:
     """input to the power `exponent`, in float64, or in complex128 where one of them is complex."""
     refuse_numbers("float_power", ("input", "exponent"), "xy", input, exponent)
@@ -121,6 +124,7 @@ def _as(kind: Any, value: Any) -> Any:
 
 
 @public(inplace=True)
+@with_out
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
     refuse_numbers("ldexp", ("input", "other"), "", input, other)
@@ -129,6 +133,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 
 @public()
 @in_float32
+@with_out
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log₂(2^input + 2^other)."""
     refuse_numbers("logaddexp2", ("input", "other"), "", input, other)
@@ -144,6 +149,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 @public(inplace=True)
+@with_out
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
@@ -191,6 +197,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def isposinf(input: Tensor) -> Tensor:
     """True where `input` is ∞."""
     check_ordered("isposinf", input)
@@ -198,6 +205,7 @@ def isposinf(input: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def isneginf(input: Tensor) -> Tensor:
     """True where `input` is -∞."""
     check_ordered("isneginf", input)

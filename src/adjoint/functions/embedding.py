@@ -31,7 +31,7 @@ def embedding(
     rows = weight.array.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
-    check_rows(input, rows)
+    indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
     out = looked_up(weight, input)
@@ -61,11 +61,6 @@ def check_indices(input: Tensor) -> None:
         )
 
 
-def check_rows(input: Tensor, rows: int) -> None:
-    """Raise IndexError unless all indices are in [0, rows)."""
-    indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
-
-
 def looked_up(weight: Any, input: Any) -> Any:
     """The rows of (V, …) at the indices (…)."""
     return apply(indexing.index.op, (weight, input), {"pattern": (0,)})  # type: ignore[attr-defined]
@@ -80,12 +75,15 @@ def shared(out: Any, input: Tensor, rows: int) -> Any:
 
 
 def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Shorten the rows of `weight` (V, D) at the indices `input` to the length `max_norm`, in place."""
+    """Shorten the rows of `weight` (V, D) at the indices `input` to the length `max_norm`, in place.
+
+    No derivative knows of it.
+    """
     rows = weight.array.shape[0]
     with Scope(recording=False):
         ones = constant(np.ones(input.array.shape, np.int64))
         met = comparison.gt(indexing.index_add(ones, input, shape=(rows,), pattern=(0,)), 0)
         size: Any = reduce.norm(weight.detach(), norm_type, 1, True)
         long = comparison.logical_and(movement.reshape(met, shape=(rows, 1)), comparison.gt(size, max_norm))
-        weight.mul_(selection.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
+        weight.detach().mul_(selection.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
     return weight

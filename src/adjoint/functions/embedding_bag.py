@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.mode import Scope
 from adjoint.core.tensor import Tensor, constant
-from adjoint.functions import order, scatter
+from adjoint.functions import gather, order, scatter
 from adjoint.functions.embedding import (
     check_indices,
-    check_rows,
     embedding_renorm_,
     looked_up,
     refuse_sparse,
@@ -33,8 +33,9 @@ def embedding_bag(
 
     Bags are the rows of an `input` (bags, length), or begin in an `input` (n,) at `offsets`, of which the last is the
     end if `include_last_offset`. `per_sample_weights`, of the input's shape, weigh the rows of sums. The row
-    `padding_idx` counts for nothing. Raises ValueError for arguments that contradict each other, IndexError for indices
-    outside [0, V), NotImplementedError for sparse gradients and for weights in other modes.
+    `padding_idx` counts for nothing. The gradient of a maximum goes to the first row that has it. Raises ValueError for
+    arguments that contradict each other, RuntimeError for indices outside [0, V), NotImplementedError for sparse
+    gradients and for weights in other modes.
     """
     if weight.array.dtype.kind in "iu" and input.is_floating_point():
         warnings.warn(
@@ -57,10 +58,14 @@ def embedding_bag(
         bags, at = _bags(input, offsets, include_last_offset)
     check_indices(input)
     rows = weight.array.shape[0]
-    check_rows(input, rows)
+    complaint = "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}"
+    indexing.check_range(input, rows, complaint, low=0, error=RuntimeError)
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
-            raise AssertionError("padding_idx must be within the number of embeddings")
+            raise RuntimeError(
+                f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got "
+                f"{padding_idx}"
+            )
         padding_idx %= rows
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
@@ -103,7 +108,9 @@ def _check(input: Any, weight: Any, offsets: Any, mode: str, weights: Any, ended
         )
     if weights is not None and weights.array.dtype != weight.array.dtype:
         raise RuntimeError(
-            f"expected per_sample_weights of the weight's type, {weight.dtype}, but got {weights.dtype} instead"
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type {weight.dtype} does not equal {weights.dtype} (while checking arguments "
+            "for embedding_bag)"
         )
 
 
@@ -132,14 +139,10 @@ def _together(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: An
     """The rows (n, D) of each bag as one."""
     shape = (bags, taken.array.shape[1])
     if not bags or not taken.array.shape[0]:
-        return constant(np.zeros(shape, taken.array.dtype)) + taken.sum() * 0.0
+        nothing = taken.sum() * 0.0 if weights is None else (taken * weights.unsqueeze(1)).sum() * 0.0
+        return constant(np.zeros(shape, taken.array.dtype)) + nothing
     if mode == "max":
-        rows = taken if there is None else selection.where(there.unsqueeze(1), taken, -math.inf)
-        begun = constant(np.full(shape, -np.inf, taken.array.dtype))
-        where = movement.expand(at.unsqueeze(1), shape=taken.array.shape)
-        most: Any = scatter.scatter_reduce(begun, 0, where, rows, "amax")
-        counts = _counts(at, bags, there, taken.array.dtype).unsqueeze(1)
-        return selection.where(comparison.eq(counts, 0.0), 0.0, most)
+        return _largest(taken, at, shape, there)
     if weights is not None:
         taken = taken * weights.unsqueeze(1)
     if there is not None:
@@ -149,6 +152,26 @@ def _together(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: An
         return total
     counts = _counts(at, bags, there, taken.array.dtype)
     return total / arithmetic.maximum(counts, 1.0).unsqueeze(1)
+
+
+def _largest(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any:
+    """The largest of each bag, element by element: the first row of those that have it; of no rows 0."""
+    count = taken.array.shape[0]
+    where = movement.expand(at.unsqueeze(1), shape=taken.array.shape)
+    with Scope(recording=False):
+        rows = taken if there is None else selection.where(there.unsqueeze(1), taken, -math.inf)
+        begun = constant(np.full(shape, -np.inf, taken.array.dtype))
+        most = scatter.scatter_reduce(begun, 0, where, rows, "amax")
+        numbers = movement.reshape(constant(np.arange(count)), shape=(count, 1))
+        # a NaN equals nothing, and is the largest
+        equal = comparison.logical_or(comparison.eq(rows, gather.gather(most, 0, where)), comparison.isnan(rows))
+        if there is not None:
+            equal = comparison.logical_and(equal, there.unsqueeze(1))
+        begun = constant(np.full(shape, count, np.int64))
+        first = scatter.scatter_reduce(begun, 0, where, selection.where(equal, numbers, count), "amin")
+        empty = comparison.eq(first, count)
+    found = gather.gather(taken, 0, selection.where(empty, 0, first))
+    return selection.where(empty, 0.0, found)
 
 
 def _counts(at: Any, bags: int, there: Any, kind: Any) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import device as Device
-from adjoint.core.dtype import numpy_dtype
+from adjoint.core.device import require_cpu
+from adjoint.core.dtype import default, numpy_dtype
 from adjoint.core.exposure import hand_out, take_over
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
 
-__all__ = ["from_dlpack", "frombuffer"]
+__all__ = ["from_dlpack", "from_file", "frombuffer"]
 
 CPU_PLACE = (1, 0)  # DLPack's device type of the CPU, and its only one
 
@@ -23,8 +24,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     `copy=True` copies. Raises BufferError for memory that is not the CPU's, TypeError for elements no tensor can have,
     ValueError where the memory must not be copied but would have to be.
     """
-    if device is not None:
-        Device(device)
+    require_cpu(device)
     bare = not hasattr(ext_tensor, "__dlpack__")
     given = np.from_dlpack(_Capsule(ext_tensor) if bare else ext_tensor)
     if bare and not given.flags.writeable and given.size:
@@ -113,4 +113,38 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     out = constant(given)
     if given.flags.writeable:
         take_over(out, given)
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_file(
+    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The first `size` elements of a file, mapped into memory: read as they are needed.
+
+    Writes go into the file if `shared`, which makes it, or makes it longer, if it must; else they stay in memory.
+    Raises RuntimeError for a file that cannot be opened or is too short.
+    """
+    require_cpu(device)
+    kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
+    needed = size * kind.itemsize
+    if size < 0:
+        raise RuntimeError(f"unable to mmap {needed} bytes from file <{filename}>")
+    mode: Any = "r+" if shared else "c"
+    try:
+        if shared and (not os.path.exists(filename) or os.path.getsize(filename) < needed):
+            with open(filename, "ab") as file:
+                file.truncate(needed)
+        have = os.path.getsize(filename)
+    except OSError as error:
+        how = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {how} mode: {error.strerror} ({error.errno})"
+        ) from error
+    if have < needed:
+        raise RuntimeError(f"file <{filename}> size <{have}> is smaller than the required mapping size <{needed}>")
+    mapped: Any = np.memmap(filename, kind, mode, shape=(size,)) if size else np.empty(0, kind)
+    given = np.asarray(mapped)
+    out = constant(given)
+    take_over(out, given)
     return out.requires_grad_() if requires_grad else out

@@ -35,6 +35,8 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
                 f"{list(input.array.shape)} apart from dimension {axis}"
             )
     size = input.array.shape[axis] if input.ndim else 1
+    if indexing.within(index, size):
+        return
     complaint = f"index {{}} is out of bounds for dimension {axis} with size {size}"
     indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
 
@@ -42,11 +44,12 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
 @public()
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on; `index` has the rank of `input`."""
-    axis = one_dim(dim, input.ndim)
-    if not index.numel():
+    rank = input.ndim
+    axis = one_dim(dim, rank)
+    if 0 in index.array.shape:
         none = movement.slice(movement.reshape(input, shape=(input.numel(),)), bounds=((0, 0, 1),))
         return movement.reshape(none, shape=index.array.shape)
-    if {input.ndim, index.ndim} == {0, 1}:  # a 0-d tensor is taken as one dimension, as PyTorch does
+    if rank < 2 and {rank, index.ndim} == {0, 1}:  # a 0-d tensor is taken as one dimension, as PyTorch does
         flat, at = (movement.reshape(x, shape=(x.numel(),)) for x in (input, index))
         out = gather(flat, 0, at)
         return movement.reshape(out, shape=index.array.shape)
@@ -57,6 +60,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 @public()
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`."""
+    if indices.array.dtype != np.int64:
+        raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
         flat, at = (movement.reshape(v, shape=(v.numel(),)) for v in (input, indices))
         return gather(flat, 0, at)
@@ -70,8 +75,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     x, at = input.array.shape, indices.array.shape
     common = _common((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
     source, taken = ((*common[:axis], shape[axis], *common[axis + 1 :]) for shape in (x, at))
-    if indices.array.dtype.kind == "i":  # here they may count from the end
-        indices = selection.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
+    # here they may count from the end
+    indices = selection.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
     return gather(movement.expand(input, shape=source), axis, movement.expand(indices, shape=taken))
 
 
@@ -116,6 +121,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @public()
+@with_out
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The positions of the elements that are not zero: (count, ndim), or one vector for each dimension."""
     array = input.numpy_view("nonzero()")

@@ -69,20 +69,20 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
             "grid_sampler(): expected input and grid to have same dtype, but input has "
             f"{input.dtype} and grid has {grid.dtype}"
         )
-    if len(x) not in (4, 5) or len(x) != len(g):
-        raise RuntimeError(
-            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{list(x)} and grid with sizes {list(g)}"
-        )
-    if x[0] != g[0]:
+    if x[:1] != g[:1]:
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
             f"{list(x)} and grid with sizes {list(g)}"
         )
-    if g[-1] != len(x) - 2:
+    if g[-1:] != (len(x) - 2,):
         raise RuntimeError(
             f"grid_sampler(): expected grid to have size {len(x) - 2} in last dimension, but got grid with sizes "
             f"{list(g)}"
+        )
+    if len(x) not in (4, 5) or len(x) != len(g):
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(x)} and grid with sizes {list(g)}"
         )
     if not all(x[2:]):
         raise RuntimeError(

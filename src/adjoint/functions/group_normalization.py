@@ -29,7 +29,7 @@ def rms_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
             f"but got input of size{list(input.array.shape)}"
         )
-    if input.array.dtype.kind not in "fV":
+    if input.array.dtype.kind not in "fcV":
         raise NotImplementedError(f"rms_norm is not implemented for type {input.dtype}: convert with float()")
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     square = reduction.mean(arithmetic.mul(input, input), axes=axes, keepdims=True)

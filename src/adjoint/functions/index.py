@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from operator import index
 from typing import Any
 
@@ -9,15 +10,18 @@ import numpy as np
 
 from adjoint.core.mode import mode, unusual
 from adjoint.core.op import apply
+from adjoint.core.region import writable
 from adjoint.core.site import user_site
 from adjoint.core.spec import broadcast_shapes
-from adjoint.core.storage import mark_written
+from adjoint.core.storage import mark_written, view_of
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.masked import MISMATCH, without_ones, written_where
 from adjoint.ops import assignment, indexing, movement, selection
 from adjoint.ops.inplace import check_separate, check_writable, content_of, write
 
 __all__: list[str] = []
+LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
+SEVERAL = (list, tuple, slice, Tensor, np.ndarray)
 
 
 class Plan:
@@ -113,15 +117,33 @@ class Plan:
 
 def _filled(shape: tuple[int, ...], key: Any) -> list[Any]:
     """The items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
-    items = [_plain(item) for item in (key if isinstance(key, tuple) else (key,))]
+    items = [
+        _plain(item) for item in (key if isinstance(key, tuple) else _listed(key) if type(key) is list else (key,))
+    ]
     used = sum(_consumed(item) for item in items)
     if used > len(shape):
+        if not shape:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number"
+            )
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     fill = [slice(None)] * (len(shape) - used)
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     at = dots[0] if dots else len(items)
     rest = [item for item in items[at:] if item is not Ellipsis]
     return items[:at] + fill + rest
+
+
+def _listed(key: list[Any]) -> tuple[Any, ...]:
+    """A list as the indices of several dimensions, if it holds other than numbers, and else as one array of them."""
+    if len(key) >= LONGEST_TUPLE or not any(i is None or i is Ellipsis or isinstance(i, SEVERAL) for i in key):
+        return (key,)
+    _deprecate("Using a non-tuple sequence for multidimensional indexing is deprecated: use x[tuple(seq)].")
+    return tuple(key)
+
+
+def _deprecate(message: str) -> None:
+    warnings.warn_explicit(message, UserWarning, *user_site()[:2])
 
 
 def _consumed(item: Any) -> int:
@@ -135,7 +157,7 @@ def _plain(item: Any) -> Any:
     if item is None or item is Ellipsis or type(item) is int:
         return item
     if isinstance(item, slice):
-        return slice(*(None if v is None else index(v) for v in (item.start, item.stop, item.step)))
+        return slice(*(v if v is None else _bound(v) for v in (item.start, item.stop, item.step)))
     if isinstance(item, np.integer):
         return int(item)
     if isinstance(item, (float, complex, str)):
@@ -151,13 +173,18 @@ def _plain(item: Any) -> Any:
     if kind.kind not in "iub":
         raise IndexError(f"tensors used as indices must be long, int or bool tensors, not {item.dtype}")
     if kind == np.uint8:
-        raise IndexError(
-            "a uint8 tensor is no index: PyTorch takes it for a mask, NumPy for positions; convert it with .bool() or "
-            ".long()"
-        )
+        _deprecate("indexing with dtype uint8 is deprecated, and taken for a mask: use bool or int64.")
+        return _plain(selection.cast(item, dtype=np.dtype(np.bool_)))
     if not item.array.shape and kind.kind == "i" and not (unusual.count and mode.tracer is not None):
         return int(item.array)
     return item
+
+
+def _bound(value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 
 
 def _literal(array: Any) -> Tensor:
@@ -179,6 +206,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
     Raises IndexError for positions outside the tensor.
     """
+    out = _simple(x, key)
+    if out is not None:
+        return out
     plan = Plan(x.array.shape, key)
     if plan.mask is not None:
         plan.mask.array.refuse("indexing with a mask")
@@ -187,6 +217,37 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         op: Any = indexing.index
         return apply(op.op, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
     return movement.reshape(x, shape=x.array.shape) if out is x else out
+
+
+def _simple(x: Tensor, key: Any) -> Any:
+    """x[key] for one integer, slices alone or one tensor of integers, without a plan, which takes 4 µs; else None."""
+    shape, kind = x.array.shape, type(key)
+    if kind is int:
+        return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
+    if kind is slice or kind is tuple:
+        bounds = _bounds(shape, (key,) if kind is slice else key)
+        return None if bounds is None else movement.slice(x, bounds=bounds)
+    if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i":
+        op: Any = indexing.index
+        return apply(op.op, (x, key), {"pattern": (0,) + (None,) * (len(shape) - 1)})
+    return None
+
+
+def _bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
+    """(start, stop, step) for each dimension; None for a key of anything but slices, or which takes all."""
+    if len(key) > len(shape):
+        return None
+    bounds = [(0, n, 1) for n in shape]
+    partly = False
+    for d, item in enumerate(key):
+        if type(item) is not slice:
+            return None
+        start, stop, step = item.indices(shape[d])
+        if step <= 0:
+            return None
+        if (start, stop, step) != bounds[d]:
+            bounds[d], partly = (start, max(start, stop), step), True
+    return tuple(bounds) if partly else None
 
 
 def _viewed(x: Any, plan: Plan) -> Any:
@@ -258,26 +319,37 @@ def _brought(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
 
 def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
     """`value` as a tensor of the type of x that broadcasts to `shape`."""
-    value = _brought(x, value, at_arrays)
-    given = value.array.shape
-    value = without_ones(value, len(shape))
+    given = tuple(value.array.shape if isinstance(value, Tensor) else np.shape(value))
+    extra = max(len(given) - len(shape), 0)
+    shown = given[extra:] if set(given[:extra]) <= {1} else given
     try:
-        fits = broadcast_shapes(value.array.shape, shape) == shape
+        fits = broadcast_shapes(shown, shape) == shape
     except ValueError:
         fits = False
     if not fits:
         raise RuntimeError(f"{MISMATCH.format(list(given))} to indexing result of shape {list(shape)}")
-    return value
+    fitted: Tensor = without_ones(_brought(x, value, at_arrays), len(shape))
+    return fitted
 
 
 def _assign(x: Tensor, plan: Plan, value: Any) -> None:
     """Nothing is recorded: NumPy assigns at the index arrays."""
     check_writable(x, "index assignment", False)
-    check_separate(x.array, "index assignment")
+    view = view_of(x)
+    if view is not None and view.steps[-1].op.name == "expand":
+        _deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
+        array = writable(x.array)
+    else:
+        array = check_separate(x.array, "index assignment", view)
     key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
-    x.array[(*plan.basic, ...)][key] = value
+    array[(*plan.basic, ...)][key] = value
     mark_written(x, user_site())
 
 
-for _name, _f in {"__getitem__": getitem, "__setitem__": setitem}.items():
+def delitem(x: Tensor, key: Any) -> None:
+    """Raise TypeError: the size of a tensor stays."""
+    raise TypeError("Tensor does not support deleting items")
+
+
+for _name, _f in {"__getitem__": getitem, "__setitem__": setitem, "__delitem__": delitem}.items():
     setattr(Tensor, _name, _f)

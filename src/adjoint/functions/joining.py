@@ -9,10 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 from adjoint.core.dtype import promote
+from adjoint.core.families import fused
 from adjoint.core.op import apply
 from adjoint.core.parameters import parameters_of
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import one_dim
+from adjoint.functions.result import with_out
 from adjoint.functions.shape import ravel, unsqueeze
 from adjoint.functions.surface import public
 from adjoint.ops import indexing, movement, pieces, selection
@@ -33,15 +35,19 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for i, part in enumerate(tensors):
         if not isinstance(part, Tensor):
             raise TypeError(f"cat(): expected Tensor as element {i} in argument 0, but got {type(part).__name__}")
-    target = promote(p.array for p in tensors)
+    kinds = {p.array.dtype for p in tensors}
+    target = kinds.pop() if len(kinds) == 1 else promote(p.array for p in tensors)
     # an empty vector joins with anything, for it is how people start a list
     parts = [p for p in tensors if p.array.shape != (0,)] or list(tensors[:1])
     first = parts[0].array.shape
     if not first:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    axis = one_dim(dim, len(first))
+    axis = 0 if first == (0,) else one_dim(dim, len(first))
+    before, after = first[:axis], first[axis + 1 :]
     for i, part in enumerate(parts):
         shape = part.array.shape
+        if shape[:axis] == before and shape[axis + 1 :] == after:
+            continue
         if len(shape) != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
         for d, (a, b) in enumerate(zip(first, shape, strict=True)):
@@ -71,9 +77,28 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"{list(part.array.shape)} at entry {i}"
             )
     axis = one_dim(dim, parts[0].ndim + 1)
-    return cat([unsqueeze(part, axis) for part in parts], axis)
+    if len({part.array.dtype for part in parts}) > 1:
+        return cat([unsqueeze(part, axis) for part in parts], axis)
+    return _stack(*parts, axis=axis)
 
 
+def _stack_composite(*tensors: Any, axis: int) -> Any:
+    return movement.cat(*[unsqueeze(part, axis) for part in tensors], axis=axis)
+
+
+@fused(
+    composite=_stack_composite,
+    node="StackBackward0",
+    linear=True,
+    dtensors=lambda g, i, axis: movement.select(g, axis=axis, at=i),
+)
+def _stack(*tensors: Any, axis: int) -> Any:
+    shape = tensors[0].shape
+    column = (*shape[:axis], 1, *shape[axis:])
+    return np.asarray(np.concatenate([part.reshape(column) for part in tensors], axis), order="C")
+
+
+@with_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 1, vectors along dimension 0; numbers become vectors."""
     check_some("hstack", tensors)
@@ -81,6 +106,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(parts, 0 if parts and parts[0].ndim < 2 else 1)
 
 
+@with_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 0; vectors become rows."""
     check_some("vstack", tensors)
@@ -88,7 +114,14 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def check_some(name: str, tensors: Sequence[Tensor]) -> None:
-    """Raise RuntimeError for an empty list."""
+    """Raise RuntimeError for an empty list, TypeError for anything but a list or tuple of tensors."""
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+        )
+    for i, part in enumerate(tensors):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"{name}(): expected Tensor as element {i} in argument 0, but got {type(part).__name__}")
     if not len(tensors):
         raise RuntimeError(f"{name} expects a non-empty TensorList")
 
@@ -197,6 +230,8 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
 
 
 def _repeated_in_a_row(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
+    if isinstance(repeats, Tensor) and repeats.ndim > 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     x = ravel(input) if dim is None else input
     d = 0 if dim is None else one_dim(dim, x.ndim)
     if isinstance(repeats, Tensor):

@@ -23,10 +23,11 @@ METHODS: dict[str, str] = {
         as_strided_scatter
     """,
     "description": """
-        dense_dim get_device is_coalesced is_conj is_cpu is_cuda is_distributed is_ipu is_maia is_meta is_mkldnn is_mps
-        is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to is_shared is_signed is_sparse
-        is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes ndimension nelement pin_memory share_memory_
-        storage_offset sum_to_size to_dense storage untyped_storage volatile
+        dense_dim dim_order get_device is_coalesced is_conj is_cpu is_cuda is_distributed is_ipu is_maia is_meta
+        is_mkldnn is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to
+        is_shared is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes
+        ndimension nelement pin_memory share_memory_ storage_offset sum_to_size to_dense storage untyped_storage
+        volatile
     """,
     "distance": """
         dist renorm renorm_
@@ -43,7 +44,7 @@ METHODS: dict[str, str] = {
         positive rad2deg rad2deg_ signbit sinc sinc_ xlogy xlogy_
     """,
     "legacy": """
-        apply_ new new_empty new_empty_strided type
+        apply_ map2_ map_ new new_empty new_empty_strided type
     """,
     "linalg": """
         cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp orgqr ormqr pinverse qr
@@ -85,6 +86,9 @@ METHODS: dict[str, str] = {
     "strides": """
         as_strided as_strided_ diagonal narrow_copy resize resize_ resize_as resize_as_ set_ squeeze_ swapaxes_
         swapdims_ t_ transpose_ unfold unsqueeze_
+    """,
+    "subclassing": """
+        _make_subclass as_subclass
     """,
 }
 FUNCTIONS: dict[str, str] = {
@@ -139,7 +143,7 @@ FUNCTIONS: dict[str, str] = {
         ShortTensor
     """,
     "exchange": """
-        from_dlpack frombuffer
+        from_dlpack from_file frombuffer
     """,
     "linalg": """
         frobenius_norm lu_unpack norm_except_dim nuclear_norm
@@ -152,6 +156,9 @@ FUNCTIONS: dict[str, str] = {
     """,
     "order": """
         bucketize isin searchsorted
+    """,
+    "plain": """
+        detach embedding group_norm rms_norm
     """,
     "pooling": """
         avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
@@ -173,16 +180,23 @@ FUNCTIONS: dict[str, str] = {
         segment_reduce
     """,
     "settings": """
-        are_deterministic_algorithms_enabled can_cast get_default_device get_deterministic_debug_mode
+        _assert are_deterministic_algorithms_enabled can_cast get_default_device get_deterministic_debug_mode
         get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
-        set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always
+        set_default_tensor_type set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always
         use_deterministic_algorithms
     """,
     "statistics": """
         histogramdd
     """,
+    "storages": """
+        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
+        FloatStorage HalfStorage IntStorage LongStorage ShortStorage TypedStorage UntypedStorage
+    """,
     "strides": """
         empty_strided
+    """,
+    "symbolic_sizes": """
+        sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """,
     "windows": """
         bartlett_window blackman_window hamming_window hann_window kaiser_window

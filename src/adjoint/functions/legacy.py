@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -61,16 +62,19 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type; or the tensor in another, named by a dtype, a constructor or its name."""
     if dtype is None:
         return next(f"adjoint.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
-    if isinstance(dtype, str):
-        name = dtype.rpartition(".")[2].removesuffix("Tensor")
+    return conversion.to(self, dtype_of(dtype))
+
+
+def dtype_of(named: Any) -> dtypes.dtype:
+    """The dtype named by itself, a constructor or its name. Raises ValueError for another name."""
+    if isinstance(named, str):
+        name = named.rpartition(".")[2].removesuffix("Tensor")
         if name not in _NAMES and name:
-            raise ValueError(f"invalid type: '{dtype}'")
-        dtype = _NAMES.get(name, default.floating)
-    elif dtype is Tensor:
-        dtype = default.floating
-    elif isinstance(dtype, OfType):
-        dtype = dtype.dtype
-    return conversion.to(self, as_dtype(dtype))
+            raise ValueError(f"invalid type: '{named}'")
+        return _NAMES.get(name, default.floating)
+    if named is Tensor:
+        return default.floating
+    return named.dtype if isinstance(named, OfType) else as_dtype(named)
 
 
 @method
@@ -82,10 +86,10 @@ def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
 @method
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False,
+    pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """A tensor to be written, of this dtype; it is zero."""
-    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
 
 
 @method
@@ -101,9 +105,37 @@ def new_empty_strided(
 
 @method
 def apply_(self: Tensor, function: Any) -> Tensor:
-    """Replace each element by function(element). Raises RuntimeError for a tensor that requires grad."""
-    if self.requires_grad:
-        raise TypeError("can't call apply_ on Variable that requires grad. Use var.detach().apply_() instead.")
-    array = self.numpy_view("apply_()")
-    values = np.array([function(v) for v in array.reshape(-1).tolist()]).reshape(array.shape)
-    return conversion.copy_(self, creation.tensor(values.astype(array.dtype)))
+    """Replace each element by function(element). Raises TypeError for a tensor that requires grad."""
+    return _replaced("apply_", function, self)
+
+
+@method
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace each element by callable(element, y), y the element of `tensor` there. Raises as `apply_` does."""
+    return _replaced("map_", callable, self, tensor)
+
+
+@method
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace each element by callable(element, x, y), x and y the elements there. Raises as `apply_` does."""
+    return _replaced("map2_", callable, self, x, y)
+
+
+def _replaced(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor:
+    for x in (self, *others):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}(): expected a tensor, got {x.__class__.__name__}")
+        if x.requires_grad:
+            raise TypeError(f"can't call {name} on Variable that requires grad. Use var.detach().{name}() instead.")
+    array = self.numpy_view(f"{name}()")
+    try:
+        columns = [
+            np.broadcast_to(x.numpy_view(f"{name}()"), array.shape).reshape(-1).tolist() for x in (self, *others)
+        ]
+    except ValueError as error:
+        raise RuntimeError(f"{name}(): {error}") from error
+    values = [function(*elements) for elements in zip(*columns, strict=True)]
+    wrong = next((v for v in values if not isinstance(v, (Number, Tensor))), None)
+    if wrong is not None:
+        raise TypeError(f"{name}(): must be real number, not {wrong.__class__.__name__}")
+    return conversion.copy_(self, creation.tensor(np.array(values).reshape(array.shape).astype(array.dtype)))

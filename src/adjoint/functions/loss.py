@@ -11,7 +11,7 @@ from adjoint.core.families import binary
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import logsigmoid
 from adjoint.functions.precision import sensitive
-from adjoint.ops import arithmetic, comparison, reduction, selection, transcendental
+from adjoint.ops import arithmetic, comparison, indexing, reduction, selection, transcendental
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss",
@@ -48,8 +48,8 @@ def named_reduction(size_average: bool | None, reduce: bool | None, reduction_na
 def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input.array.shape != target.array.shape:
         raise ValueError(
-            f"{name}: the target size {tuple(target.array.shape)} must be the same as the input size "
-            f"{tuple(input.array.shape)}"
+            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
+            "deprecated. Please ensure they have the same size."
         )
 
 
@@ -57,8 +57,8 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Any:
     """input - target; different sizes broadcast, with a warning."""
     if input.array.shape != target.array.shape:
         warnings.warn(
-            f"{name}: using a target size {tuple(target.array.shape)} that is different to the input size "
-            f"{tuple(input.array.shape)}. This will likely lead to incorrect results due to broadcasting.",
+            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
+            "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
             stacklevel=3,
         )
@@ -164,8 +164,11 @@ def binary_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """-(t ln p + (1 - t) ln(1 - p)); logarithms below -100 count as -100, as in PyTorch.
 
-    Raises ValueError unless input and target have the same size.
+    Raises ValueError unless input and target have the same size, RuntimeError for inputs outside [0, 1].
     """
     _check_sizes("binary_cross_entropy", input, target)
+    inside = comparison.logical_and(comparison.ge(input, 0.0), comparison.le(input, 1.0))
+    outside = selection.cast(comparison.logical_not(inside), dtype=np.dtype(np.int64))
+    indexing.check_range(outside, 1, "all elements of input should be between 0 and 1", low=0, error=RuntimeError)
     loss = _entropy(input, target)
     return reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))

@@ -131,7 +131,7 @@ def multi_margin_loss(
     own = comparison.eq(constant(np.arange(classes)), column)
     loss = _mean(selection.where(own, 0.0, gap), axes=(1,), keepdims=False)
     if how == "none" and input.ndim < 2:
-        loss = movement.reshape(loss, shape=())
+        loss = movement.reshape(loss, shape=target.array.shape)
     return reduced(loss, how)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from adjoint.core.dtype import result_type
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
@@ -27,14 +28,14 @@ def layer_norm(
 
     Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
     """
-    shape = tuple(normalized_shape)
+    shape, rank = tuple(normalized_shape), input.ndim
     _check_floating("layer_norm", input)
-    if tuple(input.array.shape[input.ndim - len(shape) :]) != shape or not shape:
+    if tuple(input.array.shape[rank - len(shape) :]) != shape or not shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
             f"but got input of size{list(input.array.shape)}"
         )
-    axes = tuple(range(input.ndim - len(shape), input.ndim))
+    axes = tuple(range(rank - len(shape), rank))
     form = standardize if _in_one_op(input, weight, bias) else composed
     return form(input, weight, bias, axes=axes, eps=eps)
 
@@ -51,7 +52,7 @@ def _in_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     dtype = x.array.dtype
     if dtype.kind not in "fV" or dtype.itemsize < 4:
         return False
-    return all(t is None or t.array.dtype == dtype for t in (weight, bias))
+    return (weight is None or weight.array.dtype == dtype) and (bias is None or bias.array.dtype == dtype)
 
 
 @normalizing
@@ -71,10 +72,16 @@ def batch_norm(
     running ones are taken. Raises ValueError for a batch with one value per channel, RuntimeError if a tensor does not
     have one element for each channel. Source: Ioffe & Szegedy, 2015.
     """
-    shape = input.array.shape
-    _check_floating("batch_norm", input)
     if eps <= 0:
         raise ValueError(f"batch_norm eps must be positive, but got {eps}")
+    return _by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _by_channel(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
+) -> Any:
+    shape = input.array.shape
+    _check_floating("batch_norm", input)
     if len(shape) == 1 and not shape[0]:
         return selection.copy(input)
     if len(shape) < 2:
@@ -132,14 +139,14 @@ def instance_norm(
     """
     n, c, *rest = input.array.shape
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return _by_channel(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if movement.numel(tuple(rest)) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {list(input.array.shape)}"
         )
     mean, var = (None if t is None else t.repeat(n) for t in (running_mean, running_var))
     flat = movement.reshape(input, shape=(1, n * c, *rest))
-    out = movement.reshape(batch_norm(flat, mean, var, None, None, True, momentum, eps), shape=input.array.shape)
+    out = movement.reshape(_by_channel(flat, mean, var, None, None, True, momentum, eps), shape=input.array.shape)
     for given, moved in ((running_mean, mean), (running_var, var)):
         if given is not None and moved is not None:
             given.copy_(moved.reshape(n, c).mean(0))
@@ -156,7 +163,11 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 @in_float32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
-    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast."""
+    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast. Raises RuntimeError if none is floating."""
+    kind = result_type(x1, x2)
+    if kind.rank < 2:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")
+    x1, x2 = (x if x.dtype is kind else selection.cast(x, dtype=kind.numpy) for x in (x1, x2))
     shape = broadcast_shapes(x1.array.shape, x2.array.shape)
     x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
     product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))

@@ -8,10 +8,12 @@ import numpy as np
 
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.functions import return_types
 from adjoint.functions.dims import one_dim
 from adjoint.functions.precision import sensitive
-from adjoint.functions.reduce import Extreme, _check_not_empty, _itself, _picked, argsort, check_ordered, sort
-from adjoint.functions.result import into
+from adjoint.functions.reduce import _check_not_empty, _itself, _picked, argsort, check_ordered, sort
+from adjoint.functions.result import into, with_out
+from adjoint.functions.return_types import Extreme
 from adjoint.functions.shape import ravel
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, comparison, indexing, movement, ordering, reduction, selection
@@ -47,14 +49,15 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
     check_ordered("median", input)
     kind = "NanmedianBackward" if ignore_nan else "MedianBackward"
+    pair = return_types.nanmedian if ignore_nan else return_types.median
     if dim is None:
         return named(_shared_median(ravel(input), ignore_nan), kind + "0")
     axis = one_dim(dim, input.ndim)
     _check_not_empty("median", input, dim, RuntimeError)
     if not input.ndim:
-        return _itself(input)
-    found = _picked(input, _middle(input.detach(), axis, ignore_nan), axis, keepdim)
-    return Extreme(named(found.values, kind + "1"), found.indices)
+        return _itself(input, pair)
+    found = _picked(input, _middle(input.detach(), axis, ignore_nan), axis, keepdim, pair)
+    return pair(named(found.values, kind + "1"), found.indices)
 
 
 def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
@@ -101,12 +104,14 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
     check_ordered("kthvalue", input)
     axis = one_dim(dim, input.ndim)
     size = input.array.shape[axis] if input.ndim else 1
+    _check_not_empty("kthvalue", input, dim, IndexError)
     if not 1 <= k <= size:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
     if not input.ndim:
-        return _itself(input)
-    found = _picked(input, ordering.ranked(input.detach(), axis=axis, rank=k - 1), axis, keepdim)
-    return Extreme(named(found.values, "KthvalueBackward0"), found.indices)
+        return _itself(input, return_types.kthvalue)
+    ranked = ordering.ranked(input.detach(), axis=axis, rank=k - 1)
+    found = _picked(input, ranked, axis, keepdim, return_types.kthvalue)
+    return return_types.kthvalue(named(found.values, "KthvalueBackward0"), found.indices)
 
 
 @public()
@@ -115,13 +120,14 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     check_ordered("mode", input)
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
-        return _itself(input)
+        return _itself(input, return_types.mode)
     _check_not_empty("mode", input, dim, IndexError)
-    found = _picked(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim)
-    return Extreme(named(found.values, "ModeBackward0"), found.indices)
+    found = _picked(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim, return_types.mode)
+    return return_types.mode(named(found.values, "ModeBackward0"), found.indices)
 
 
 @public()
+@with_out
 def msort(input: Tensor) -> Tensor:
     """Sorted along dimension 0."""
     return sort(input, 0).values
@@ -279,6 +285,7 @@ def unique_consecutive(
     return _unique(input, dim, return_inverse, return_counts, True)
 
 
+@with_out
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -306,6 +313,7 @@ def searchsorted(
     return ordering.searchsorted(ordered, values, right=right or side == "right", dtype=kind)
 
 
+@with_out
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the interval between `boundaries` in which each element lies."""
     if boundaries.ndim != 1:
@@ -341,6 +349,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 @public()
+@with_out
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many elements lie in each of `bins` equal intervals of [min, max], or of their own range if both are 0.
 

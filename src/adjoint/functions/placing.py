@@ -46,11 +46,15 @@ def fold(
         )
     framed = tuple(n + 2 * p for n, p in zip(sides, frame, strict=True))
     places = tuple(map(positions, framed, size, steps, gaps))
-    if math.prod(places) != shape[-1] or any(p < 1 for p in places):
+    given = f"Given output_size={sides}, kernel_size={size}, dilation={gaps}, padding={frame}, stride={steps}, "
+    if math.prod(places) != shape[-1]:
         raise RuntimeError(
-            f"Given output_size={sides}, kernel_size={size}, dilation={gaps}, padding={frame}, stride={steps}, "
-            f"expected size of input's dimension 2 to match the calculated number of sliding blocks {places[0]} * "
-            f"{places[1]} = {math.prod(places)}, but got input.size(2)={shape[-1]}."
+            f"{given}expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{places[0]} * {places[1]} = {math.prod(places)}, but got input.size(2)={shape[-1]}."
+        )
+    if any(p < 1 for p in places):
+        raise RuntimeError(
+            f"{given}calculated shape of the array of sliding blocks as {places}, which is too small (non-positive)"
         )
     lead = (*shape[:-2], shape[-2] // math.prod(size))
     k = len(lead)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 from typing import Any
 
 from adjoint.core.dtype import promote
-from adjoint.core.families import refuse_numbers, taking
+from adjoint.core.families import NUMBERS, refuse_numbers, taking
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
 from adjoint.functions.precision import in_float32
 from adjoint.functions.result import into, with_out
-from adjoint.functions.surface import in_place, named, public
-from adjoint.ops import arithmetic, bitwise, comparison, reduction, selection
+from adjoint.functions.surface import in_place, named, operator_in_place, public
+from adjoint.ops import arithmetic, bitwise, comparison, limiting, reduction, selection
 from adjoint.ops.arithmetic import (
     abs,
     ceil,
@@ -133,23 +134,35 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @public(inplace=True)
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input + alpha · other."""
+def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input + alpha · other; of three operands, as programs of old have them, alpha is the second."""
+    if last is not None:
+        other, alpha = last, _older("add", "alpha", other)
     if out is not None:
         return into(out, add, input, other, alpha=alpha)
     return arithmetic.add(input, other if _is_one(alpha) else _scaled(input, other, alpha))
 
 
 @public("subtract", inplace=True)
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input - alpha · other."""
+def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input - alpha · other; of three operands, as programs of old have them, alpha is the second."""
+    if last is not None:
+        other, alpha = last, _older("sub", "alpha", other)
     if out is not None:
         return into(out, sub, input, other, alpha=alpha)
     return arithmetic.sub(input, other if _is_one(alpha) else _scaled(input, other, alpha))
 
 
+def _older(name: str, factor: str, given: Any) -> Any:
+    """The factor that programs of old gave ahead of the operands, with a warning."""
+    warnings.warn(
+        f"{name}({factor}, …) is deprecated: give {factor}= by its name, behind the operands", UserWarning, stacklevel=5
+    )
+    return given
+
+
 def _is_one(alpha: Any) -> bool:
-    return not isinstance(alpha, Tensor) and alpha == 1
+    return not isinstance(alpha, (Tensor, bool)) and alpha == 1
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
@@ -157,6 +170,8 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     common = promote(getattr(v, "array", v) for v in (input, other))
     if common.kind in "iub" and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if common.kind != "b" and isinstance(alpha, bool):
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if common.kind != "c" and isinstance(alpha, complex):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if isinstance(other, (int, float, complex)):
@@ -212,12 +227,22 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
+        return limiting.limited(input, low=min, high=max)
     out: Any = input
+    if isinstance(min, Tensor) and isinstance(max, Tensor):  # the three together have one type
+        common = promote(x.array for x in (input, min, max))
+        out, min, max = (x if x.array.dtype == common else selection.cast(x, dtype=common) for x in (input, min, max))
     if min is not None:
         out = _limited(out, min, comparison.lt)
     if max is not None:
         out = _limited(out, max, comparison.gt)
     return out
+
+
+def _is_bound(number: Any) -> bool:
+    """True for a number that is not NaN, and for None."""
+    return number is None or (type(number) in NUMBERS and number == number)
 
 
 def _limited(x: Any, bound: Any, beyond: Any) -> Any:
@@ -234,8 +259,10 @@ clip = clamp
 @public(inplace=True)
 @with_out
 @in_float32
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 · tensor2."""
+def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
+    if last is not None:
+        tensor1, tensor2, value = tensor2, last, _older("addcmul", "value", tensor1)
     scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
     return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
 
@@ -243,8 +270,15 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 @public(inplace=True)
 @with_out
 @in_float32
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 / tensor2."""
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 / tensor2; of four operands, as programs of old have them, value is the second.
+
+    Raises RuntimeError where tensor1 and tensor2 are integers.
+    """
+    if last is not None:
+        tensor1, tensor2, value = tensor2, last, _older("addcdiv", "value", tensor1)
+    if all(isinstance(x, Tensor) and x.array.dtype.kind in "iub" for x in (tensor1, tensor2)):
+        raise RuntimeError("Integer division with addcdiv is no longer supported: make tensor1 or tensor2 floating")
     scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
     return arithmetic.add(input, arithmetic.div(scaled, tensor2))
 
@@ -253,7 +287,10 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 @with_out
 @in_float32
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight (end - input), computed from the nearer end."""
+    """input + weight (end - input), computed from the nearer end. Raises RuntimeError for two types."""
+    kind = getattr(end, "dtype", input.dtype)
+    if kind is not input.dtype:
+        raise RuntimeError(f"expected dtype {input.dtype.name} for `end` but got dtype {kind.name}")
     gap = arithmetic.sub(end, input)
     if isinstance(weight, Tensor):
         near = arithmetic.add(input, arithmetic.mul(gap, weight))
@@ -355,6 +392,6 @@ _IN_PLACE_OPERATORS = {
     "rshift": bitwise.bitwise_right_shift,
 }  # fmt: skip
 for _name, _f in _IN_PLACE_OPERATORS.items():
-    setattr(Tensor, f"__i{_name}__", in_place(_f, f"{_name}_"))
+    setattr(Tensor, f"__i{_name}__", operator_in_place(_f, f"{_name}_"))
 setattr(Tensor, "__rdiv__", vars(Tensor)["__rtruediv__"])  # noqa: B010
 setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake

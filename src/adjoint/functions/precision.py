@@ -6,9 +6,12 @@ declared here to round once, at its end.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
+
+import numpy as np
 
 from adjoint.core.autocast import lowered, raised
 from adjoint.core.dtype import default
@@ -16,8 +19,10 @@ from adjoint.core.mode import mode, unusual
 from adjoint.core.parameters import parameters_of
 from adjoint.core.tensor import Tensor
 from adjoint.core.widening import narrowed, widened
+from adjoint.ops import selection
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 ASIDE = frozenset({"running_mean", "running_var"})  # which a function writes, in their own type
 
 
@@ -27,7 +32,7 @@ def in_float32(function: Function) -> Function:
 
 
 def normalizing(function: Function) -> Function:
-    """As `in_float32`; the results have the type of the input alone, whatever that of weights and statistics."""
+    """As `in_float32`, on tensors of float16 too; the results have the input's type, whatever that of the others."""
     return _declared(function, listed=False, by_input=True)
 
 
@@ -51,13 +56,17 @@ def lowering(function: Function) -> Function:
 
 def _declared(function: Function, listed: bool, by_input: bool) -> Function:
     names = parameters_of(function).positional
-    place = names.index("inplace") if "inplace" in names else len(names)
+    place = names.index("inplace") if "inplace" in names else sys.maxsize
     aside = {i for i, name in enumerate(names) if name in ASIDE}
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if listed and unusual.count and mode.autocast is not None:
             args, kwargs = _each(raised, args, kwargs)
+        if by_input and args and args[0].array.dtype.char == "e":
+            args = tuple([x if i in aside else _from_half(x) for i, x in enumerate(args)])
+            kwargs = {name: x if name in ASIDE else _from_half(x) for name, x in kwargs.items()}
+            return selection.cast(function(*args, **kwargs), dtype=HALF)
         if not default.narrow or kwargs.get("inplace") or (len(args) > place and args[place]):
             return function(*args, **kwargs)
         given = [x.array.dtype for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
@@ -88,3 +97,7 @@ def _rounded(out: Any) -> Any:
         return out
     rounded = map(_rounded, out)
     return type(out)(*rounded) if hasattr(out, "_fields") else tuple(rounded)
+
+
+def _from_half(x: Any) -> Any:
+    return selection.cast(x, dtype=SINGLE) if isinstance(x, Tensor) and x.array.dtype == HALF else x

@@ -30,6 +30,7 @@ setattr(Tensor, "addmm_", in_place(linear.addmm, "addmm_"))  # noqa: B010  mypy 
 @public(inplace=True)
 @lowering
 @in_float32
+@with_out
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(linear.bmm(batch1, batch2), axes=(0,), keepdims=False)
@@ -47,6 +48,7 @@ def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[st
 @public(inplace=True)
 @lowering
 @in_float32
+@with_out
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · batch1 @ batch2, for each of a stack."""
     out = linear.weighed("baddbmm", input, linear.bmm(batch1, batch2), beta, alpha)
@@ -55,6 +57,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 @public(inplace=True)
 @in_float32
+@with_out
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat @ vec."""
     out = linear.weighed("addmv", input, linear.mv(mat, vec), beta, alpha)
@@ -63,6 +66,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 
 @public(inplace=True)
 @in_float32
+@with_out
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
     if promote(x.array for x in (input, vec1, vec2)).kind in "iub":
@@ -74,12 +78,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 
 
 @public()
+@with_out
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """`outer`, under its older name."""
     return linear.outer(input, vec2)
 
 
 @public()
+@with_out
 def inner(input: Tensor, other: Tensor) -> Any:
     """Σ over the last dimension of both, every slice with every slice; with a number, the product."""
     if not (input.ndim and other.ndim):
@@ -93,6 +99,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
 
 
 @public()
+@with_out
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Σ conj(input) other, of vectors."""
     return linear.dot(conj(input) if is_complex(input) else input, other)
@@ -146,6 +153,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
 
 
 @public()
+@with_out
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker's product: every element of `input` times the whole of `other`."""
     n = max(input.ndim, other.ndim)
@@ -213,5 +221,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if x.ndim != 1:
         raise RuntimeError(f"x must be a one-dimensional tensor, but got {x.ndim}")
     n = x.numel() if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
     powers = np.arange(n) if increasing else np.arange(n)[::-1].copy()
     return arithmetic.pow(shape.unsqueeze(x, 1), constant(powers.astype(x.array.dtype)))

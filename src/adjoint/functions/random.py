@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import default, numpy_dtype, real_type
 from adjoint.core.generator import Generator, default_generator
 from adjoint.core.mode import Scope, mode
 from adjoint.core.protocols import answers
 from adjoint.core.tensor import Tensor, method, wrap
-from adjoint.functions.dims import sizes
+from adjoint.functions.dims import named_size, sizes
 from adjoint.functions.memory_order import as_it_lies, memory_order
 from adjoint.functions.result import into
 from adjoint.functions.surface import named
@@ -55,24 +55,26 @@ def set_rng_state(new_state: Tensor) -> None:
 
 def rand(
     *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Uniform over [0, 1)."""
+    shape = named_size(size, named) if named else sizes(size)
     if out is not None:
-        return _filled(out, sizes(size), rand, lambda x: uniform_(x, generator=generator))
+        return _filled(out, shape, rand, lambda x: uniform_(x, generator=generator))
     kind = numpy_dtype(dtype or default.floating)
-    return _finish(_uniform(sizes(size), kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
+    return _finish(_uniform(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
 def randn(
     *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Normal with mean 0 and standard deviation 1; of a complex number, both parts with variance 1/2."""
+    shape = named_size(size, named) if named else sizes(size)
     if out is not None:
-        return _filled(out, sizes(size), randn, lambda x: normal_(x, generator=generator))
+        return _filled(out, shape, randn, lambda x: normal_(x, generator=generator))
     kind = numpy_dtype(dtype or default.floating)
-    return _finish(_normal(sizes(size), kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
+    return _finish(_normal(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
 def rand_like(
@@ -310,5 +312,5 @@ def _finish(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
     if "einops" in modules:
         answers.meet_einops()
     if device is not None:
-        Device(device)
+        require_cpu(device)
     return out.requires_grad_() if requires_grad else out

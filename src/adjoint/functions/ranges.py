@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.creation import tensor
@@ -115,6 +115,5 @@ def _number(value: Any) -> Any:
 
 
 def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
-    if device is not None:
-        Device(device)
+    require_cpu(device)
     return out.requires_grad_() if requires_grad else out

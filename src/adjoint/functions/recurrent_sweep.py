@@ -66,7 +66,11 @@ def _recorded(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
     again = mode.recording
     with enable_grad():
         # twins, since one input may have been made of another
-        twins = [None if x is None else x.view_as(x) for x in inputs]
+        twins = [None if x is None else x.view_as(x) if again else x.detach() for x in inputs]
+        if not again:  # leaves, which are of the level of a vmap around the backward
+            for x, needed in zip(twins, ctx.needs_input_grad[3:], strict=True):
+                if needed and x is not None:
+                    x.requires_grad_()
         outputs = ctx.composite(ctx.kind, ctx.reverse, *twins)
         pairs = [(out, g) for out, g in zip(outputs, grads, strict=True) if g is not None]
         wanted: list[Any] = [x for x, needed in zip(twins, ctx.needs_input_grad[3:], strict=True) if needed]

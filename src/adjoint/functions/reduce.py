@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype import default, is_floating, numpy_dtype
 from adjoint.core.families import refuse_numbers
+from adjoint.core.mode import unusual
 from adjoint.core.spec import describe
-from adjoint.core.tensor import Tensor, constant
+from adjoint.core.tensor import Tensor, constant, wrap
+from adjoint.functions import return_types
 from adjoint.functions.dims import Dims, all_dims, one_dim
 from adjoint.functions.precision import in_float32, sensitive
+from adjoint.functions.return_types import Extreme
 from adjoint.functions.surface import public
-from adjoint.ops import arithmetic, comparison, indexing, movement, ordering, reduction, selection, transcendental
+from adjoint.ops import (
+    arithmetic,
+    comparison,
+    deviation,
+    indexing,
+    movement,
+    ordering,
+    reduction,
+    selection,
+    transcendental,
+)
 from adjoint.ops.complex import imag, is_complex, real
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
     "min", "norm", "prod", "sort", "std", "sum", "topk", "var",
 ]  # fmt: skip
-
-
-class Extreme(NamedTuple):
-    """What `max(dim)`, `min(dim)`, `sort` and `topk` return."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def _summable(input: Tensor, dtype: Any) -> Tensor:
@@ -128,22 +135,28 @@ def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where
         return over_all(x, axes=all_dims(None, x.ndim), keepdims=False)
     axis = one_dim(dim, x.ndim)
     if x.ndim == 0:
-        return _itself(x)
-    indices = where_is(x.detach(), axis=axis, keepdims=True)
-    return _picked(x, indices, axis, keepdim)
+        return _itself(x, getattr(return_types, name))
+    indices = where_is(_without_history(x), axis=axis, keepdims=True)
+    return _picked(x, indices, axis, keepdim, getattr(return_types, name))
 
 
-def _itself(x: Tensor) -> Extreme:
+def _without_history(x: Tensor) -> Tensor:
+    """The values of x, for an op that has no gradient and gives no view."""
+    return x.detach() if unusual.count else wrap(x.array)
+
+
+def _itself(x: Tensor, kind: type[Extreme]) -> Extreme:
     """A 0-d tensor is its own extreme, at 0."""
-    return Extreme(selection.copy(x), constant(np.zeros((), np.int64)))
+    return kind(selection.copy(x), constant(np.zeros((), np.int64)))
 
 
-def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool) -> Extreme:
+def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Extreme]) -> Extreme:
     values = indexing.gather(x, indices, axis=axis)
     if not keepdim:
-        shape = values.array.shape[:axis] + values.array.shape[axis + 1 :]
-        values, indices = (movement.reshaped(t, shape) for t in (values, indices))
-    return Extreme(values, indices)
+        shape = values.array.shape
+        shape = shape[:axis] + shape[axis + 1 :]
+        values, indices = movement.reshaped(values, shape), movement.reshaped(indices, shape)
+    return kind(values, indices)
 
 
 @public()
@@ -159,7 +172,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor:
-    x = input.detach()
+    x = _without_history(input)
     name = where_is.op.name
     if x.array.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input")
@@ -175,14 +188,20 @@ def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor
 
 @public()
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """True if an element over `dim` is not zero."""
-    return reduction.any(input.detach(), axes=all_dims(dim, input.ndim), keepdims=keepdim)
+    """True if an element over `dim` is not zero; for uint8 in that type. An empty `dim` takes each element alone."""
+    return _truth(reduction.any, input, dim, keepdim)
 
 
 @public()
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """True if no element over `dim` is zero."""
-    return reduction.all(input.detach(), axes=all_dims(dim, input.ndim), keepdims=keepdim)
+    """True if no element over `dim` is zero; for uint8 in that type. An empty `dim` takes each element alone."""
+    return _truth(reduction.all, input, dim, keepdim)
+
+
+def _truth(over: Callable[..., Any], input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
+    out: Tensor = over(input.detach(), axes=axes, keepdims=keepdim)
+    return selection.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
 
 
 @public()
@@ -200,16 +219,7 @@ def var(
 
     Raises RuntimeError for integers.
     """
-    if input.array.dtype.kind not in "fcV":
-        raise RuntimeError("std and var only support floating point and complex dtypes")
-    if isinstance(dim, bool):  # var(input, unbiased)
-        unbiased, dim = dim, None
-    axes = all_dims(dim, input.ndim)
-    count = movement.numel(tuple(input.array.shape[a] for a in axes))
-    freedom = count - (correction if correction is not None else int(unbiased))
-    centred = arithmetic.sub(input, reduction.mean(input, axes=axes, keepdims=True))
-    total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
-    return arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
+    return _spread(deviation.variance, input, dim, unbiased, keepdim, correction)
 
 
 @public()
@@ -218,7 +228,22 @@ def std(
     input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
     """√var; at 0 its gradient is taken as 0."""
-    return _root(var(input, dim, unbiased, keepdim, correction=correction))
+    return _spread(deviation.deviation, input, dim, unbiased, keepdim, correction)
+
+
+def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
+    if x.array.dtype.kind not in "fcV":
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    if isinstance(dim, bool):  # var(input, unbiased)
+        unbiased, dim = dim, None
+    axes, shape = all_dims(dim, x.ndim), x.array.shape
+    freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
+    if freedom > 0 and x.array.dtype.kind == "f":
+        return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
+    centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
+    total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
+    variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
+    return variance if of is deviation.variance else deviation.root(variance)
 
 
 def squared_size(x: Any) -> Any:
@@ -226,12 +251,6 @@ def squared_size(x: Any) -> Any:
     if not is_complex(x):
         return arithmetic.square(x)
     return arithmetic.add(arithmetic.square(real(x)), arithmetic.square(imag(x)))
-
-
-def _root(x: Any) -> Tensor:
-    """√x, with the gradient 0 where x = 0."""
-    zero = comparison.eq(x, 0.0)
-    return selection.where(zero, 0.0, arithmetic.sqrt(selection.where(zero, 1.0, x)))
 
 
 @public()
@@ -255,7 +274,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
         return reduction.sum(terms, axes=axes, keepdims=keepdim)
 
     if power == 2:
-        return _root(total(squared_size(x)))
+        return deviation.root(total(squared_size(x)))
     if power == 0:
         return total(selection.where(comparison.ne(x, 0), 1.0, arithmetic.sign(arithmetic.abs(x))))
     size = arithmetic.abs(x)
@@ -271,7 +290,8 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
     else:
         summed = total(arithmetic.pow(size, power))
     zero = comparison.eq(summed, 0.0)
-    return selection.where(zero, 0.0, arithmetic.pow(selection.where(zero, 1.0, summed), 1.0 / power))
+    nothing = 0.0 if power > 0 else math.inf  # of a negative power only infinities leave no sum
+    return selection.where(zero, nothing, arithmetic.pow(selection.where(zero, 1.0, summed), 1.0 / power))
 
 
 @public()
@@ -302,7 +322,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     """Indices that sort `input` along `dim`; equal elements keep their order."""
     check_ordered("sort", input)
     if not input.ndim:
-        return _itself(input).indices
+        return _itself(input, return_types.sort).indices
     return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
 
 
@@ -310,8 +330,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
     """`input` sorted along `dim`, and the indices that sort it."""
     if input.ndim == 0:
-        return _itself(input)
-    return _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True)
+        return _itself(input, return_types.sort)
+    return _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
 
 
 @public()
@@ -326,5 +346,6 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= size:
         raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
     if not input.ndim:
-        return _itself(input)
-    return _picked(input, ordering.leading(input.detach(), axis=axis, count=k, descending=largest), axis, True)
+        return _itself(input, return_types.topk)
+    leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
+    return _picked(input, leading, axis, True, return_types.topk)

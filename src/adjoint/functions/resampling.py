@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor import Tensor, constant
+from adjoint.functions import antialiasing
 from adjoint.functions.joining import cat
 from adjoint.functions.precision import in_float32, sensitive
 from adjoint.ops import arithmetic, movement, reduction, selection
@@ -18,7 +19,7 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
     "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
-RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # of modes that interpolate
+RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}  # of modes that interpolate
 NEAREST = ("nearest", "nearest-exact", "area")
 
 
@@ -29,9 +30,10 @@ def interpolate(
 ) -> Tensor:  # fmt: skip
     """(N, C, D…) with its last dimensions brought to `size`, or to ⌊D · scale_factor⌋.
 
-    `mode`: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area". `align_corners` puts the
-    outermost elements of both over each other. Raises ValueError for settings that contradict each other,
-    NotImplementedError for a mode that does not suit the number of dimensions, and for antialias.
+    `mode`: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area", "lanczos". `align_corners`
+    puts the outermost elements of both over each other; `antialias` widens the kernel where elements become fewer.
+    Raises ValueError for settings that contradict each other, TypeError for sizes that are no integers,
+    NotImplementedError for a mode that does not suit the number of dimensions.
     """
     rank = input.ndim - 2
     if mode in NEAREST and align_corners is not None:
@@ -44,17 +46,30 @@ def interpolate(
         raise ValueError("either size or scale_factor should be defined")
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    if antialias:
-        raise NotImplementedError("interpolate: antialias is not supported yet")
+    if antialias and (rank != 2 or mode not in antialiasing.RADII):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+        )
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
     if rank not in (1, 2, 3) or RANKS.get(mode, rank if mode in NEAREST else None) != rank:
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {RANKS.get(mode, 1) + 2}D input")
     old = input.array.shape[2:]
     scales: Sequence[float | None] = [None] * rank
     if size is not None:
         new = _per_dimension(size, rank, old, "size")
+        if not all(hasattr(n, "__index__") and not (isinstance(n, Tensor) and n.is_floating_point()) for n in new):
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
+                f"with types {[type(n) for n in new]}"
+            )
     else:
         scales = _per_dimension(scale_factor, rank, old, "scale_factor")
         new = [math.floor(n * s) for n, s in zip(old, scales, strict=True)]
+    if max(new) >= 2**31:
+        raise RuntimeError(f"interpolate: the output would have a size of {max(new)}, which is too large")
     if min(new) <= 0:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
@@ -68,8 +83,10 @@ def interpolate(
         if whole != np.uint8:
             raise NotImplementedError(f"interpolate: {mode} is not implemented for {input.dtype}")
         real = selection.cast(input, dtype=np.dtype(np.float32))
-        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor)
+        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
         return selection.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
+    if antialias:
+        return antialiasing.smoothed(input, new, scales, mode, bool(align_corners))
     out: Any = input
     for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
         taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)

@@ -19,7 +19,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 EFFORT: Any = 10_000  # places that are looked at before memory is taken to overlap
 # what they write at a place is not what they read there
 READING_ELSEWHERE = frozenset({"cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"})
-OF_ONE_TYPE = frozenset({"aminmax", "complex", "gather", "masked_select", "polar", "take"})  # its out= has its type
+OF_ONE_TYPE = frozenset({  # its out= has its type
+    "aminmax", "ceil", "complex", "fix", "floor", "frac", "gather", "masked_select", "neg", "negative", "polar",
+    "round", "sgn", "sign", "take", "trunc",
+})  # fmt: skip
 
 
 def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +62,9 @@ def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None
         if type(target.array) is not np.ndarray:
             continue
         written = as_it_lies(target)
-        if any(step == 0 and size > 1 for step, size in zip(written.strides, written.shape, strict=True)):
+        if written.size and any(
+            step == 0 and size > 1 for step, size in zip(written.strides, written.shape, strict=True)
+        ):
             raise RuntimeError(
                 f"unsupported operation: more than one element of the written-to tensor refers {alone} {advice}"
             )

@@ -6,9 +6,10 @@ from typing import Any
 
 from adjoint.core.dtype import default
 from adjoint.core.tensor import Tensor
-from adjoint.functions import joining, shape
+from adjoint.functions import joining, return_types, shape
 from adjoint.functions.dims import one_dim
-from adjoint.functions.reduce import Extreme, _itself, _summable, check_ordered, cumsum
+from adjoint.functions.reduce import _itself, _summable, check_ordered, cumsum
+from adjoint.functions.return_types import Extreme
 from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, comparison, indexing, scan, selection
 
@@ -47,11 +48,12 @@ def cummin(input: Tensor, dim: int) -> Extreme:
 
 def _running(input: Tensor, dim: int, largest: bool, kind: str) -> Extreme:
     check_ordered("cummax" if largest else "cummin", input)
+    pair = return_types.cummax if largest else return_types.cummin
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
-        return _itself(input)
+        return _itself(input, pair)
     indices = scan.where_extreme(input.detach(), axis=axis, largest=largest)
-    return Extreme(named(indexing.gather(input, indices, axis=axis), kind), indices)
+    return pair(named(indexing.gather(input, indices, axis=axis), kind), indices)
 
 
 @public()
@@ -67,6 +69,9 @@ def diff(
         raise RuntimeError("diff expects input to be at least one-dimensional")
     d = one_dim(dim, input.ndim)
     out = input
+    for part in (prepend, append):
+        if part is not None and part.ndim != input.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     if prepend is not None or append is not None:
         out = joining.cat([part for part in (prepend, input, append) if part is not None], d)
     for _ in range(n):

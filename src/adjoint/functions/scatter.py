@@ -197,6 +197,8 @@ def index_reduce(
 @public(inplace=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """`input` with `values` at a tuple of index tensors; `accumulate` adds them, repeatedly where positions repeat."""
+    if not len(indices):
+        raise RuntimeError("index_put(): at least one index is needed")
     keys = [slice(None) if i is None else _as_array(i) for i in indices]
     plan = Plan(input.array.shape, tuple(keys))
     if plan.mask is not None:

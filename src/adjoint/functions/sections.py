@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from adjoint.core.tensor import Tensor
 from adjoint.functions import joining, shape
 from adjoint.functions.dims import one_dim
@@ -68,6 +70,16 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     size = input.array.shape[one_dim(dim, input.ndim)]
     if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {indices_or_sections.ndim} dims"
+            )
+        if indices_or_sections.array.dtype != np.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, "
+                f"but got {indices_or_sections.dtype.name}"
+            )
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         n = indices_or_sections
@@ -75,9 +87,19 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         bounds = [i * (size // n) + min(i, size % n) for i in range(n + 1)]
     else:
+        wrong = [p for p in _listed(indices_or_sections) if not hasattr(p, "__index__")]
+        if wrong:
+            raise TypeError(
+                "tensor_split(): indices_or_sections must be an int, a tuple of ints or a tensor, "
+                f"got {type(wrong[0]).__name__}"
+            )
         places = [min(max(p + size if p < 0 else p, 0), size) for p in indices_or_sections]
         bounds = [0, *places, size]
     return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
+
+
+def _listed(places: Any) -> Any:
+    return places if isinstance(places, Sequence) and not isinstance(places, str) else (places,)
 
 
 def _named_split(name: str, least: int, dim: Any) -> Any:

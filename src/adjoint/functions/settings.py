@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from adjoint.core.device import device as Device
-from adjoint.core.dtype import numpy_dtype
+from adjoint.core.device import require_cpu
+from adjoint.core.dtype import numpy_dtype, set_default_dtype
+from adjoint.functions.legacy import dtype_of
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "can_cast", "get_default_device", "get_deterministic_debug_mode",
-    "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
-    "set_default_device", "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads",
-    "set_warn_always", "use_deterministic_algorithms",
+    "_assert", "are_deterministic_algorithms_enabled", "can_cast", "get_default_device",
+    "get_deterministic_debug_mode", "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled", "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
+    "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 LEVELS = ("default", "warn", "error")
 _chosen: dict[str, Any] = {"deterministic": 0, "warn always": False, "threads": 1}
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Python's assert as a function."""
+    assert condition, message
 
 
 def can_cast(from_: Any, to: Any) -> bool:
@@ -31,9 +39,19 @@ def get_default_device() -> Any:
 
 
 def set_default_device(device: Any) -> None:
-    """Nothing for the CPU, or None. Raises RuntimeError for another device."""
-    if device is not None:
-        Device(device)
+    """Nothing for the CPU, or None. Raises DeviceError for another device."""
+    require_cpu(device)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """`set_default_dtype` by a constructor or its name: `DoubleTensor`. Raises TypeError unless it is floating."""
+    warnings.warn(
+        "set_default_tensor_type() is deprecated, please use set_default_dtype() instead.", UserWarning, stacklevel=2
+    )
+    kind = dtype_of(t) if isinstance(t, (str, type)) else None
+    if kind is None or not kind.is_floating_point:
+        raise TypeError(f"invalid type {t!r}: only floating-point types are supported as the default type")
+    set_default_dtype(kind)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
+from adjoint.core.dtype import dtype as DType
 from adjoint.core.tensor import Tensor, as_it_lies
 from adjoint.functions.dims import one_dim, some_dims
 from adjoint.functions.surface import public
@@ -18,10 +20,10 @@ __all__ = [
 
 def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     """`shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
-    if shape.count(-1) > 1:
-        raise RuntimeError("only one dimension can be inferred")
     if -1 in shape:
-        known = movement.numel(tuple(n for n in shape if n != -1))
+        if shape.count(-1) > 1:
+            raise RuntimeError("only one dimension can be inferred")
+        known = -movement.numel(shape)
         if known == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
@@ -29,7 +31,7 @@ def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
                 "be any value and is ambiguous"
             )
         if known > 0 and count % known == 0:
-            return tuple(count // known if n == -1 else n for n in shape)
+            return tuple([count // known if n == -1 else n for n in shape])
     elif movement.numel(shape) == count and (not shape or min(shape) >= 0):
         return shape
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
@@ -45,8 +47,8 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
 
 
 def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
-    target = _resolved(shape, movement.numel(self.array.shape))
     lies = as_it_lies(self)
+    target = _resolved(shape, lies.size)
     if not lies.flags.c_contiguous:
         seen = lies.view()
         try:
@@ -60,10 +62,18 @@ def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
     return movement.reshape(self, shape=target)
 
 
-@public(listed=True)
-def view(self: Tensor, shape: Any) -> Tensor:
-    """Another shape over the same memory. Raises RuntimeError where the memory does not allow it: use reshape."""
-    return _view(self, shape)
+def _as_type(self: Tensor, dtype: Any) -> Tensor:
+    seen: Tensor = import_module("adjoint.functions.reinterpretation").reinterpreted(self, dtype)
+    return seen
+
+
+@public(listed=True, otherwise=(DType, _as_type))
+def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
+    """Another shape over the same memory, or, for a dtype in place of the shape, the same bits as that type.
+
+    Raises RuntimeError where the memory does not allow it: use reshape.
+    """
+    return _view(self, shape) if dtype is None else _as_type(self, dtype)
 
 
 @public()
@@ -120,7 +130,8 @@ def permute(input: Tensor, dims: Any) -> Tensor:
             f"permute(): number of dimensions in the tensor input does not match the length of the desired ordering of "
             f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
         )
-    axes = tuple(one_dim(d, input.ndim) for d in dims)
+    rank = len(dims)
+    axes = tuple([one_dim(d, rank) for d in dims])
     if len(set(axes)) != len(axes):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     return movement.permute(input, axes=axes)
@@ -129,8 +140,9 @@ def permute(input: Tensor, dims: Any) -> Tensor:
 @public("swapaxes", "swapdims")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """The two dimensions exchanged."""
-    a, b = one_dim(dim0, input.ndim), one_dim(dim1, input.ndim)
-    return movement.swap(input, a, b) if input.ndim else movement.reshape(input, shape=())
+    rank = input.ndim
+    a, b = one_dim(dim0, rank), one_dim(dim1, rank)
+    return movement.swap(input, a, b) if rank else movement.reshape(input, shape=())
 
 
 swapaxes = swapdims = transpose
@@ -185,8 +197,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 @public()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A dimension of size 1 inserted at `dim`."""
-    d = one_dim(dim, input.ndim + 1)
-    return movement.reshape(input, shape=(*input.array.shape[:d], 1, *input.array.shape[d:]))
+    shape = input.array.shape
+    d = one_dim(dim, len(shape) + 1)
+    return movement.reshape(input, shape=(*shape[:d], 1, *shape[d:]))
 
 
 @public()
@@ -207,14 +220,14 @@ def expand(self: Tensor, size: Any) -> Tensor:
             f"expand({list(shape)}, size={list(size)}): the number of sizes provided ({len(size)}) must be greater or "
             f"equal to the number of dimensions in the tensor ({len(shape)})"
         )
-    if any(n < 0 for n in size[:lead]):
+    if lead and min(size[:lead]) < 0:
         bad = next(i for i, n in enumerate(size) if n < 0)
         raise RuntimeError(
             f"The expanded size of the tensor ({size[bad]}) isn't allowed in a leading, non-existing dimension {bad}"
         )
-    full = tuple(shape[i - lead] if n == -1 else n for i, n in enumerate(size))
+    full = tuple([shape[i - lead] if n == -1 else n for i, n in enumerate(size)]) if -1 in size else size
     for d, (have, want) in enumerate(zip(shape, full[lead:], strict=True)):
-        if have not in (1, want) or want < 0:
+        if have not in (want, 1) or want < 0:
             raise RuntimeError(
                 f"The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton "
                 f"dimension {d + lead}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}"
@@ -279,14 +292,11 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 @public()
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself if it lies in row-major order, or as `memory_format` says, else a copy that does."""
-    order = _ORDERS.get(getattr(memory_format, "name", ""))
-    if order is not None:
+    order = getattr(memory_format, "order", ())
+    if order:
         if self.ndim != len(order):
             raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
         return permute(contiguous(permute(self, order)), movement.inverse(order))
     if self.is_contiguous():
         return self
     return selection.copy(self)
-
-
-_ORDERS = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}

@@ -12,6 +12,7 @@ from adjoint.core.dtype import DTYPES
 from adjoint.core.tensor import Tensor
 from adjoint.functions import arrangement, creation, linear, pointwise, shape
 from adjoint.functions.result import with_out
+from adjoint.functions.return_types import printed
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, comparison, places, reduction, selection
 
@@ -119,6 +120,9 @@ class Histogram(NamedTuple):
 
     hist: Tensor
     bin_edges: Tensor
+
+    def __repr__(self) -> str:
+        return printed(self, "histogram")
 
 
 class HistogramOfPoints(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -178,7 +179,9 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     geometry, memory = strides.geometry_of(self), self.numpy_view("resize_()")
     flat = region(memory, (strides.memory_of(self) - geometry[1],), (1,), geometry[1])
-    count = int(np.prod(size))
+    count = math.prod(size)
+    if count > 2**62:
+        raise RuntimeError("numel: integer multiplication overflow")
     if count > flat.size:
         flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
     _place(self, flat[:count].reshape(size), None)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from adjoint.core.families import OPERANDS
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, kind_of_node, tick
 from adjoint.core.parameters import parameters_of
@@ -18,23 +19,24 @@ from adjoint.ops.inplace import write
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+TRANSLATED = frozenset({*ARRAY_API_NAMES, "out"})
 
 
 def public(
-    *names: str, inplace: bool = False, method: bool = True, listed: bool = False
+    *names: str, inplace: bool = False, method: bool = True, listed: bool = False, otherwise: Any = None
 ) -> Callable[[Function], Function]:
     """Publish a function of tensors under its own and further `names` as Tensor methods.
 
     Where it has a `dim` or `keepdim`, the array API's `axis` and `keepdims` are taken as well. `inplace` derives the
     method with the trailing underscore. `listed`: the second parameter is a tuple of integers, which callers may also
-    give one by one.
+    give one by one; `otherwise` is a type and a function, for a value of that type in place of the integers.
     """
 
     def publish(function: Function) -> Function:
         parameters = parameters_of(function).positional
         call: Any = _with_both_names(function) if "dim" in parameters else function
         if listed:
-            call = _with_integers_one_by_one(function, list(parameters)[1])
+            call = _with_integers_one_by_one(function, list(parameters)[1], otherwise)
         for name in (function.__name__, *names):
             if method:
                 setattr(Tensor, name, call)
@@ -49,7 +51,9 @@ def public(
 def _with_both_names(function: Any) -> Any:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
+        if not kwargs:
+            return function(*args)
+        if not TRANSLATED.isdisjoint(kwargs):
             for theirs, ours in ARRAY_API_NAMES.items():
                 if theirs in kwargs:
                     kwargs[ours] = kwargs.pop(theirs)
@@ -60,12 +64,19 @@ def _with_both_names(function: Any) -> Any:
     return call
 
 
-def _with_integers_one_by_one(function: Any, last: str) -> Any:
+def _with_integers_one_by_one(function: Any, last: str, otherwise: Any) -> Any:
     @wraps(function)
     def call(input: Any, *given: Any, **named: Any) -> Any:
-        if last in named:
-            given = (*given, named.pop(last))
-        return function(input, sizes(given), **named)
+        for word in (last, "size") if named else ():
+            if word in named:
+                given = (*given, named.pop(word))
+        try:
+            shape = sizes(given)
+        except TypeError:
+            if otherwise is None or not (given and isinstance(given[0], otherwise[0])):
+                raise
+            return otherwise[1](input, *given, **named)
+        return function(input, shape, **named) if named else function(input, shape)
 
     return call
 
@@ -82,6 +93,18 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"In-place {name.removesuffix('_')}."
+    return call
+
+
+def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`in_place`, as Python's operator: an operand of a foreign type is left to its own class."""
+    write_into = in_place(function, name)
+
+    def call(self: Tensor, other: Any) -> Any:
+        return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = write_into.__doc__
     return call
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.tensor import Tensor, constant
 from adjoint.ops.bessel import i0
@@ -89,6 +89,5 @@ def _window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable[
 
 
 def _leaf(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    if device is not None:
-        Device(device)
+    require_cpu(device)
     return out.requires_grad_() if requires_grad else out

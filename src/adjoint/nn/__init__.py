@@ -1,6 +1,9 @@
 """Neural networks: modules, which hold state, and the functions they call."""
 
+from adjoint.core.elsewhere import place
+from adjoint.nn import common_types as common_types
 from adjoint.nn import functional as functional
+from adjoint.nn import grad as grad
 from adjoint.nn import init as init
 from adjoint.nn import modules as modules
 from adjoint.nn import utils as utils
@@ -37,6 +40,7 @@ from adjoint.nn.parallel import *
 from adjoint.nn.parameter import Buffer as Buffer
 from adjoint.nn.parameter import Parameter as Parameter
 from adjoint.nn.parameter_dict import *
+from adjoint.nn.parameter_list import *
 from adjoint.nn.pooling import *
 from adjoint.nn.recurrent import *
 from adjoint.nn.recurrent_cells import *
@@ -46,3 +50,13 @@ from adjoint.nn.transformer import *
 from adjoint.nn.transposed_convolution import *
 from adjoint.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
 from adjoint.nn.uninitialized import UninitializedParameter as UninitializedParameter
+
+place(
+    __name__,
+    {"attention.bias": "adjoint.nn.attention_bias", "utils.convert_parameters": "adjoint.nn.utils.vector"},
+    {
+        "attention.flex_attention": "scaled_dot_product_attention takes any mask",
+        "intrinsic": "there are no quantised numbers",
+        "quantized": "there are no quantised numbers",
+    },
+)

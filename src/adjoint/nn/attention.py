@@ -8,6 +8,7 @@ from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
+from adjoint.nn.attention_kernels import SDPBackend, sdpa_kernel  # noqa: F401  to be found here
 from adjoint.nn.linear import Linear
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter

@@ -12,6 +12,7 @@ from adjoint.nn import init
 from adjoint.nn.from_function import FromFunction, module_from
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
+from adjoint.nn.reduced import Loss
 
 __all__ = [
     "Bilinear", "CosineEmbeddingLoss", "CosineSimilarity", "HingeEmbeddingLoss", "KLDivLoss", "MarginRankingLoss",
@@ -19,12 +20,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(function: Any, name: str, operands: int = 2) -> type[FromFunction]:
-    return module_from(function, name, __name__, operands=operands, shown=False)
+def _made(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FromFunction]:
+    return module_from(function, name, __name__, operands=operands, shown=False, kind=kind)
 
 
-CosineSimilarity = _made(F.cosine_similarity, "CosineSimilarity")
-PairwiseDistance = _made(F.pairwise_distance, "PairwiseDistance")
+CosineSimilarity = _made(F.cosine_similarity, "CosineSimilarity", kind=Module)
+PairwiseDistance = _made(F.pairwise_distance, "PairwiseDistance", kind=Module)
 KLDivLoss = _made(F.kl_div, "KLDivLoss")
 HingeEmbeddingLoss = _made(F.hinge_embedding_loss, "HingeEmbeddingLoss")
 SoftMarginLoss = _made(F.soft_margin_loss, "SoftMarginLoss")

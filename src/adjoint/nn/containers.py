@@ -1,4 +1,4 @@
-"""Modules, and parameters, held in sequence or by key."""
+"""Modules held in sequence or by key."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from itertools import groupby
 from typing import Any, Self
 
 from adjoint.nn.module import Module
-from adjoint.nn.parameter import Parameter
 from adjoint.nn.path import watch_contents
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class Ordered(Module):
@@ -31,7 +30,7 @@ class Ordered(Module):
         return self._modules[self._name_at(index)]
 
     def _of(self, items: list[tuple[str, Module]]) -> Self:
-        return type(self)(module for _, module in items)  # type: ignore[call-arg]
+        return type(self)(module for _, module in items)
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
@@ -48,8 +47,12 @@ class Ordered(Module):
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
-        for module in modules:
+        """Add modules at the end. Raises TypeError for what is no iterable."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                f"{self._get_name()}.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
+        for module in list(modules):
             self.append(module)
         return self
 
@@ -95,10 +98,39 @@ class Sequential(Ordered):
     def _of(self, items: list[tuple[str, Module]]) -> Self:
         return type(self)(dict(items))
 
+    def insert(self, index: int, module: Module) -> Self:
+        """Add a module before the one at `index`. Raises IndexError if there is no such place."""
+        given: Any = module
+        if isinstance(given, Module) and not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        return super().insert(index, module)
+
     def __add__(self, other: Sequential) -> Sequential:
+        return Sequential(*self, *self._checked(other))
+
+    def __iadd__(self, other: Sequential) -> Self:
+        return self.extend(self._checked(other))
+
+    def _checked(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
-        return Sequential(*self, *other)
+        return other
+
+    def __mul__(self, other: int) -> Sequential:
+        """The same modules, `other` times over."""
+        return Sequential(*list(self) * self._times(other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        return self.extend(list(self) * (self._times(other) - 1))
+
+    def _times(self, other: Any) -> int:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+        return other
 
 
 class ModuleList(Ordered):
@@ -189,57 +221,3 @@ class ModuleDict(Module):
         """Set modules from a mapping or from pairs."""
         for key, module in modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules:
             self[key] = module
-
-
-class ParameterList(Module):
-    """A list of parameters that are registered; tensors become parameters when they are added."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self.extend(values or ())
-
-    def __len__(self) -> int:
-        watch_contents(self)
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Parameter]:
-        watch_contents(self)
-        return iter(self._parameters.values())
-
-    def __getitem__(self, index: int | slice) -> Any:
-        watch_contents(self)
-        if isinstance(index, slice):
-            return type(self)(list(self._parameters.values())[index])
-        return self._parameters[self._name_at(index)]
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._name_at(index), _parameter(value))
-
-    def append(self, value: Any) -> Self:
-        """Add a parameter at the end."""
-        self.register_parameter(str(len(self)), _parameter(value))
-        return self
-
-    def extend(self, values: Iterable[Any]) -> Self:
-        """Add parameters at the end."""
-        for value in values:
-            self.append(value)
-        return self
-
-    __iadd__ = extend
-
-    def _name_at(self, index: int) -> str:
-        place, size = index.__index__(), len(self._parameters)
-        if not -size <= place < size:
-            raise IndexError(f"index {place} is out of range")
-        return str(place % size)
-
-    def extra_repr(self) -> str:
-        return "\n".join(
-            f"({name}): Parameter containing: [{parameter.dtype!r} of size {'x'.join(map(str, parameter.shape))}]"
-            for name, parameter in self._parameters.items()
-        )
-
-
-def _parameter(value: Any) -> Parameter:
-    return value if isinstance(value, Parameter) else Parameter(value)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from adjoint.core import dtype as dtypes
 from adjoint.core.device import device as Device
+from adjoint.core.device import require_cpu
 from adjoint.core.dtype import as_dtype
+from adjoint.core.layout import memory_format as MemoryFormat
 from adjoint.core.mode import Scope
 from adjoint.core.tensor import Tensor
+from adjoint.functions.creation import empty_like
 
 if TYPE_CHECKING:
     from adjoint.nn.module import Module
@@ -17,26 +21,61 @@ if TYPE_CHECKING:
 ModuleType = TypeVar("ModuleType", bound="Module")
 
 
-def to(self: ModuleType, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> ModuleType:
-    """Parameters and buffers with floating elements in another dtype: `to(dtype)`, `to(tensor)`, `to("cpu")`.
+def to(
+    self: ModuleType, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+    copy: bool = False, memory_format: Any = None,
+) -> ModuleType:  # fmt: skip
+    """Floating and complex parameters and buffers in another dtype: `to(dtype)`, `to(tensor)`, `to("cpu")`.
 
-    Raises TypeError for a dtype that is not floating, RuntimeError for a device other than the CPU.
+    Those with as many dimensions as a `memory_format` orders come to lie as it says. Raises TypeError for a dtype that
+    is neither floating nor complex, RuntimeError for a device other than the CPU and for `copy`.
     """
-    for given in args:
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
+    for place, given in enumerate(args):
         if isinstance(given, Tensor):
             dtype = given.dtype
-        elif isinstance(given, (str, Device)):
+        elif isinstance(given, MemoryFormat):
+            memory_format = given
+        elif place == 0 and (given is None or isinstance(given, (str, Device)) or type(given) is int):
             device = given
-        elif not isinstance(given, bool):
-            dtype = given
-    if device is not None:
-        Device(device)
+        elif isinstance(given, bool):
+            _check_flag(args, place)
+        else:
+            dtype = _dtype(given)
+    require_cpu(device)
+    rank = len(getattr(memory_format, "order", ()))
+    if rank:
+        convert_tensors(self, lambda t: t.contiguous(memory_format=memory_format) if t.ndim == rank else t)
     if dtype is None:
         return self
     target = as_dtype(dtype)
     if not target.is_floating_point and not target.is_complex:
         raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={target!r}")
-    return _floating_to(self, target)
+    if target.is_complex:
+        warnings.warn(
+            "Complex modules are a new feature under active development whose design may change, and some modules "
+            "might not work as expected when using complex tensors as parameters or buffers.",
+            stacklevel=2,
+        )
+    return convert_tensors(self, lambda t: t.to(target) if t.is_floating_point() or t.is_complex() else t)
+
+
+def _check_flag(args: tuple[Any, ...], place: int) -> None:
+    """Raise TypeError unless a bool stands behind a dtype or a tensor: it says whether to wait."""
+    if place == 0 or not isinstance(args[place - 1], (dtypes.dtype, Tensor)):
+        raise TypeError(f"to() received an invalid combination of arguments - got ({_types(args)})")
+
+
+def _dtype(given: Any) -> Any:
+    try:
+        return as_dtype(given)
+    except TypeError as error:
+        raise TypeError(f"to() received an invalid combination of arguments - got ({_types((given,))})") from error
+
+
+def _types(args: tuple[Any, ...]) -> str:
+    return ", ".join(type(arg).__name__ for arg in args)
 
 
 def to_float(self: ModuleType) -> ModuleType:
@@ -59,6 +98,30 @@ def to_bfloat16(self: ModuleType) -> ModuleType:
     return _floating_to(self, dtypes.bfloat16)
 
 
+def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
+    """All parameters and buffers as `Tensor.type` converts them: integers too."""
+    return convert_tensors(self, lambda t: t.type(dst_type))
+
+
+def to_empty(self: ModuleType, *, device: Any, recurse: bool = True) -> ModuleType:
+    """The parameters and buffers here and, unless told otherwise, below with values that are not set."""
+    require_cpu(device)
+    return convert_tensors(self, empty_like, recurse)
+
+
+def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
+    """Raises RuntimeError: there is no device other than the CPU."""
+    require_cpu("cuda" if device is None else device)
+    return self
+
+
+def share_memory(self: ModuleType) -> ModuleType:
+    """Let other processes see the parameters and buffers."""
+    for tensor in (*self.parameters(), *self.buffers()):
+        tensor.share_memory_()
+    return self
+
+
 def to_cpu(self: ModuleType) -> ModuleType:
     """The module itself: it is on the CPU."""
     return self
@@ -68,10 +131,10 @@ def _floating_to(module: ModuleType, target: dtypes.dtype) -> ModuleType:
     return convert_tensors(module, lambda t: t.to(target) if t.is_floating_point() else t)
 
 
-def convert_tensors(self: ModuleType, fn: Callable[[Tensor], Tensor]) -> ModuleType:
+def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = True) -> ModuleType:
     """Replace the values of all parameters and their gradients, and all buffers, by `fn` of them."""
     with Scope(recording=False):
-        for module in self.modules():
+        for module in self.modules() if recurse else (self,):
             for parameter in module._parameters.values():
                 if parameter is None:
                     continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from adjoint.core.tensor import Tensor
@@ -39,6 +39,8 @@ class Convolution(Module):
         super().__init__()
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = per_dimension(kernel_size, self.rank, "kernel_size")
+        if padding == "same" and any(s != 1 for s in (stride if isinstance(stride, Sequence) else (stride,))):
+            raise ValueError("padding='same' is not supported for strided convolutions")
         self.stride = per_dimension(stride, self.rank, "stride")
         self.dilation = per_dimension(dilation, self.rank, "dilation")
         self.padding = padding if isinstance(padding, str) else per_dimension(padding, self.rank, "padding")
@@ -57,11 +59,8 @@ class Convolution(Module):
             raise ValueError("in_channels must be divisible by groups")
         if self.out_channels % self.groups:
             raise ValueError("out_channels must be divisible by groups")
-        if isinstance(self.padding, str):
-            if self.padding not in ("same", "valid"):
-                raise ValueError(f"Invalid padding string {self.padding!r}, should be one of 'same', 'valid'")
-            if self.padding == "same" and any(s != 1 for s in self.stride):
-                raise ValueError("padding='same' is not supported for strided convolutions")
+        if isinstance(self.padding, str) and self.padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {self.padding!r}, should be one of 'same', 'valid'")
         if self.padding_mode not in PADDING_MODES:
             raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}")
 

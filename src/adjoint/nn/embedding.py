@@ -15,13 +15,62 @@ from adjoint.nn.parameter import Parameter
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class Embedding(Module):
+class Table(Module):
+    """What `Embedding` and `EmbeddingBag` share: a table of `num_embeddings` rows, of which one may be for padding."""
+
+    weight: Parameter
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+
+    def _hold(self, given: Tensor | None, trained: bool, device: Any, dtype: Any) -> None:
+        """Take the given table, or draw one. Raises AssertionError if it has another shape."""
+        shape = (self.num_embeddings, self.embedding_dim)
+        if given is None:
+            self.weight = Parameter(empty(*shape, dtype=dtype, device=device), requires_grad=trained)
+            self.reset_parameters()
+        else:
+            if tuple(given.shape) != shape:
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(given, requires_grad=trained)
+
+    def reset_parameters(self) -> None:
+        """Draw new values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with Scope(recording=False):
+                self.weight[self.padding_idx] = 0
+
+    def _shown(self, **usual: Any) -> str:
+        """The settings that are not the usual ones."""
+        given = {name: getattr(self, name) for name in usual}
+        return "".join(f", {name}={value!r}" for name, value in given.items() if value != usual[name])
+
+
+def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
+    """The row for padding, from the front. Raises AssertionError if there is no such row."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"{name} must be within num_embeddings")
+    return padding_idx % rows
+
+
+def _sizes(embeddings: Tensor) -> tuple[int, int]:
+    if embeddings.ndim != 2:
+        raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+    rows, columns = embeddings.shape
+    return rows, columns
+
+
+class Embedding(Table):
     """(…) indices to (…, embedding_dim): the rows of a table, standard normal at first.
 
     The row `padding_idx` starts as zeros and gets no gradient. Raises AssertionError if there is no such row.
     """
-
-    weight: Parameter
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
@@ -29,25 +78,14 @@ class Embedding(Module):
         _freeze: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
-            padding_idx %= num_embeddings
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = padding_idx
+        self.padding_idx = _row(padding_idx, num_embeddings, "Padding_idx")
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        if _weight is None:
-            table = empty(num_embeddings, embedding_dim, dtype=dtype, device=device)
-            self.weight = Parameter(table, requires_grad=not _freeze)
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
+        self._hold(_weight, not _freeze, device, dtype)
 
     @classmethod
     def from_pretrained(
@@ -55,16 +93,16 @@ class Embedding(Module):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Self:  # fmt: skip
         """A table with these rows (V, D), which are not trained unless `freeze` is False."""
-        if embeddings.ndim != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = embeddings.shape
         return cls(
-            rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, _freeze=freeze
+            *_sizes(embeddings),
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            embeddings,
+            _freeze=freeze,
         )
-
-    def reset_parameters(self) -> None:
-        """Draw new values."""
-        _draw(self.weight, self.padding_idx)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
@@ -73,30 +111,15 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text + _shown(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
+        return text + self._shown(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
 
 
-def _draw(weight: Parameter, padding_idx: int | None) -> None:
-    init.normal_(weight)
-    if padding_idx is not None:
-        with Scope(recording=False):
-            weight[padding_idx] = 0
-
-
-def _shown(module: Module, **usual: Any) -> str:
-    """The settings that are not the usual ones."""
-    given = {name: getattr(module, name) for name in usual}
-    return "".join(f", {name}={value!r}" for name, value in given.items() if value != usual[name])
-
-
-class EmbeddingBag(Module):
+class EmbeddingBag(Table):
     """`embedding_bag` as a module with the table: indices (bags, length), or (n,) with offsets, to (bags, D).
 
     The rows are standard normal at first, but row `padding_idx` zeros; it counts for nothing. Raises AssertionError if
     there is no such row.
     """
-
-    weight: Parameter
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
@@ -104,23 +127,13 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("padding_idx must be within num_embeddings")
-            padding_idx %= num_embeddings
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = padding_idx
-        if _weight is None:
-            self.weight = Parameter(empty(num_embeddings, embedding_dim, dtype=dtype, device=device))
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight)
+        self.padding_idx = _row(padding_idx, num_embeddings, "padding_idx")
+        self._hold(_weight, True, device, dtype)
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
@@ -132,19 +145,12 @@ class EmbeddingBag(Module):
         padding_idx: int | None = None,
     ) -> Self:  # fmt: skip
         """A table with these rows (V, D), which are not trained unless `freeze` is False."""
-        if embeddings.ndim != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = embeddings.shape
         made = cls(
-            rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+            *_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
             padding_idx,
         )  # fmt: skip
         made.weight.requires_grad = not freeze
         return made
-
-    def reset_parameters(self) -> None:
-        """Draw new values."""
-        _draw(self.weight, self.padding_idx)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
@@ -154,5 +160,5 @@ class EmbeddingBag(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += _shown(self, max_norm=None, norm_type=2, scale_grad_by_freq=False)
-        return f"{text}, mode={self.mode!r}" + _shown(self, padding_idx=None)
+        text += self._shown(max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return f"{text}, mode={self.mode!r}" + self._shown(padding_idx=None)

@@ -43,12 +43,12 @@ class FromFunction(Module):
 
 def module_from(
     function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True,
-    without: str = "",
+    without: str = "", kind: type[Module] = Module,
 ) -> type[FromFunction]:  # fmt: skip
     """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings.
 
-    The parameter `without` is none of them. Settings are `shown` in its repr: with their names, as "values" alone, or
-    not at all.
+    The parameter `without` is none of them; `kind` is a further base. Settings are `shown` in its repr: with their
+    names, as "values" alone, or not at all.
     """
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in (*HIDDEN, without)]
     fields = {
@@ -59,4 +59,4 @@ def module_from(
         "__doc__": f"`{function.__name__}` as a module: {function.__doc__}",
         "__module__": module,
     }
-    return type(name, (FromFunction,), fields)
+    return type(name, (FromFunction,) if kind is Module else (FromFunction, kind), fields)

@@ -112,91 +112,65 @@ class LazyConvolution(Lazily):
         self.reset_parameters()
 
 
-class LazyConv1d(LazyConvolution, Conv1d):
+class LazySliding(LazyConvolution):
+    """`LazyConvolution` with the arguments of `Conv1d` and its like."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
+        self._begin(out_channels, bias, device, dtype)
+
+
+class LazyTransposed(LazyConvolution):
+    """`LazyConvolution` with the arguments of `ConvTranspose1d` and its like."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
+        )
+        self._begin(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(LazySliding, Conv1d):
     """A `Conv1d` that takes its `in_channels` from its first input."""
 
     cls_to_become = Conv1d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._begin(out_channels, bias, device, dtype)
 
-
-class LazyConv2d(LazyConvolution, Conv2d):
+class LazyConv2d(LazySliding, Conv2d):
     """A `Conv2d` that takes its `in_channels` from its first input."""
 
     cls_to_become = Conv2d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._begin(out_channels, bias, device, dtype)
 
-
-class LazyConv3d(LazyConvolution, Conv3d):
+class LazyConv3d(LazySliding, Conv3d):
     """A `Conv3d` that takes its `in_channels` from its first input."""
 
     cls_to_become = Conv3d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._begin(out_channels, bias, device, dtype)
 
-
-class LazyConvTranspose1d(LazyConvolution, ConvTranspose1d):
+class LazyConvTranspose1d(LazyTransposed, ConvTranspose1d):
     """A `ConvTranspose1d` that takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose1d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )
-        self._begin(out_channels, bias, device, dtype)
 
-
-class LazyConvTranspose2d(LazyConvolution, ConvTranspose2d):
+class LazyConvTranspose2d(LazyTransposed, ConvTranspose2d):
     """A `ConvTranspose2d` that takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose2d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )
-        self._begin(out_channels, bias, device, dtype)
 
-
-class LazyConvTranspose3d(LazyConvolution, ConvTranspose3d):
+class LazyConvTranspose3d(LazyTransposed, ConvTranspose3d):
     """A `ConvTranspose3d` that takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose3d
-
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )
-        self._begin(out_channels, bias, device, dtype)
 
 
 class LazyNorm(Lazily):

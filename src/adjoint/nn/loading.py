@@ -113,7 +113,7 @@ def load_own(
     for name, tensor in own.items():
         key = prefix + name
         if key not in state_dict:
-            if strict:
+            if strict and (local_metadata.get("version") or 1) >= self._since.get(name, 1):
                 missing_keys.append(key)
             continue
         value = _tensor(state_dict[key])

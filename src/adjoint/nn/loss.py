@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.nn import functional as F
 from adjoint.nn.from_function import module_from
+from adjoint.nn.reduced import Loss, WeightedLoss
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "L1Loss", "MSELoss", "NLLLoss", "SmoothL1Loss",
@@ -14,14 +15,14 @@ __all__ = [
 
 _loss_from = partial(module_from, module=__name__, operands=2, shown=False)
 
-CrossEntropyLoss = _loss_from(F.cross_entropy, "CrossEntropyLoss")
-NLLLoss = _loss_from(F.nll_loss, "NLLLoss")
-MSELoss = _loss_from(F.mse_loss, "MSELoss", without="weight")
-L1Loss = _loss_from(F.l1_loss, "L1Loss", without="weight")
-SmoothL1Loss = _loss_from(F.smooth_l1_loss, "SmoothL1Loss")
-_HuberLoss = _loss_from(F.huber_loss, "HuberLoss", without="weight")
-BCELoss = _loss_from(F.binary_cross_entropy, "BCELoss")
-BCEWithLogitsLoss = _loss_from(F.binary_cross_entropy_with_logits, "BCEWithLogitsLoss")
+CrossEntropyLoss = _loss_from(F.cross_entropy, "CrossEntropyLoss", kind=WeightedLoss)
+NLLLoss = _loss_from(F.nll_loss, "NLLLoss", kind=WeightedLoss)
+MSELoss = _loss_from(F.mse_loss, "MSELoss", without="weight", kind=Loss)
+L1Loss = _loss_from(F.l1_loss, "L1Loss", without="weight", kind=Loss)
+SmoothL1Loss = _loss_from(F.smooth_l1_loss, "SmoothL1Loss", kind=Loss)
+_HuberLoss = _loss_from(F.huber_loss, "HuberLoss", without="weight", kind=Loss)
+BCELoss = _loss_from(F.binary_cross_entropy, "BCELoss", kind=WeightedLoss)
+BCEWithLogitsLoss = _loss_from(F.binary_cross_entropy_with_logits, "BCEWithLogitsLoss", kind=Loss)
 
 
 class HuberLoss(_HuberLoss):  # type: ignore[misc, valid-type]

@@ -15,6 +15,7 @@ from adjoint.nn.from_function import FromFunction, module_from
 from adjoint.nn.linear import Linear
 from adjoint.nn.loss import NLLLoss
 from adjoint.nn.module import Module
+from adjoint.nn.reduced import Loss, WeightedLoss
 
 __all__ = [
     "CTCLoss", "GaussianNLLLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MultiLabelMarginLoss",
@@ -22,15 +23,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(function: Any, name: str, operands: int = 2) -> type[FromFunction]:
-    return module_from(function, name, __name__, operands=operands, shown=False)
+def _made(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FromFunction]:
+    return module_from(function, name, __name__, operands=operands, shown=False, kind=kind)
 
 
 MultiLabelMarginLoss = _made(F.multilabel_margin_loss, "MultiLabelMarginLoss")
-MultiLabelSoftMarginLoss = _made(F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss")
+MultiLabelSoftMarginLoss = _made(F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss", kind=WeightedLoss)
 PoissonNLLLoss = _made(F.poisson_nll_loss, "PoissonNLLLoss")
 CTCLoss = _made(F.ctc_loss, "CTCLoss", 4)
-_MultiMarginLoss = _made(F.multi_margin_loss, "MultiMarginLoss")
+_MultiMarginLoss = _made(F.multi_margin_loss, "MultiMarginLoss", kind=WeightedLoss)
 
 
 class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]
@@ -46,14 +47,13 @@ class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]
         super().__init__(p, margin, weight, *args, **kwargs)
 
 
-class GaussianNLLLoss(Module):
+class GaussianNLLLoss(Loss):
     """`gaussian_nll_loss` as a module: `loss(input, target, var)`."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__()
+        super().__init__(reduction=reduction)
         self.full = full
         self.eps = eps
-        self.reduction = reduction
 
     def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)

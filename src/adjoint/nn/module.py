@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor
@@ -24,19 +24,25 @@ class Module:
     """
 
     training: bool
+    _since: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
+    call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
     _compiled_call_impl: Callable[..., Any] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            _refuse(self, args, kwargs)
         held = self.__dict__
         held.setdefault("_version", 0)
         held["training"] = True
         held["_parameters"] = {}
         held["_buffers"] = {}
         held["_modules"] = {}
-        held["_transient"] = set()  # names of the buffers that are not part of the state
+        held["_non_persistent_buffers_set"] = set()  # names of the buffers that are not part of the state
         for name in hooks.NAMES & held.keys():
             del held[name]
         hooks.gather(self)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes. Subclasses define it."""
@@ -176,6 +182,7 @@ class Module:
     named_parameters = traversal.named_parameters
     named_buffers = traversal.named_buffers
     get_submodule = traversal.get_submodule
+    set_submodule = traversal.set_submodule
     get_parameter = traversal.get_parameter
     get_buffer = traversal.get_buffer
 
@@ -185,6 +192,10 @@ class Module:
     half = conversion.to_half
     bfloat16 = conversion.to_bfloat16
     cpu = conversion.to_cpu
+    cuda = ipu = xpu = mtia = conversion.to_accelerator
+    type = conversion.to_type
+    to_empty = conversion.to_empty
+    share_memory = conversion.share_memory
     _apply = conversion.convert_tensors
 
     state_dict = state.state_dict
@@ -205,6 +216,13 @@ class Module:
     register_full_backward_pre_hook = hooks.register_full_backward_pre_hook
     register_full_backward_hook = hooks.register_full_backward_hook
     register_backward_hook = hooks.register_backward_hook
+
+
+def _refuse(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    name = type(module).__name__
+    if kwargs:
+        raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
 
 
 def _indented(text: str) -> str:

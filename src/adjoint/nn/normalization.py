@@ -19,15 +19,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-class BatchNorm(Module):
-    """Each channel (dimension 1) brought to mean 0 and variance 1, then scaled and shifted.
+class ChannelNorm(Module):
+    """What normalisations of channels have in common: scale, shift and running statistics of each channel."""
 
-    The batch's statistics are used in training and, without `track_running_stats`, always; the running ones move
-    towards them by `momentum`, or are their plain average if that is None. Raises ValueError for other numbers of
-    dimensions.
-    """
-
-    ranks: ClassVar[tuple[int, ...]]
+    ranks: ClassVar[tuple[int, ...]] = ()  # of inputs; empty where a subclass checks them itself
+    _version: int = 2
+    _since: ClassVar[dict[str, int]] = {"num_batches_tracked": 2}
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
@@ -50,6 +47,13 @@ class BatchNorm(Module):
         self.register_buffer("running_var", ones(num_features, dtype=dtype) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", tensor(0, dtype=int64) if track_running_stats else None)
 
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Raise ValueError unless the input has the right number of dimensions: for subclasses to replace."""
+        if not self.ranks:
+            raise NotImplementedError
+        if input.ndim not in self.ranks:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.ranks)} input (got {input.ndim}D input)")
+
     def reset_running_stats(self) -> None:
         """Start the running statistics anew."""
         if self.running_mean is not None and self.running_var is not None:
@@ -65,9 +69,23 @@ class BatchNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm(ChannelNorm):
+    """Each channel (dimension 1) brought to mean 0 and variance 1, then scaled and shifted.
+
+    The batch's statistics are used in training and, without `track_running_stats`, always; the running ones move
+    towards them by `momentum`, or are their plain average if that is None. Raises ValueError for other numbers of
+    dimensions.
+    """
+
     def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in self.ranks:
-            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.ranks)} input (got {input.ndim}D input)")
+        self._check_input_dim(input)
         tracked = self.training and self.track_running_stats
         momentum: Any = self.momentum
         if tracked and self.num_batches_tracked is not None:
@@ -83,12 +101,6 @@ class BatchNorm(Module):
             self.training or self.running_mean is None,
             0.0 if momentum is None else momentum,
             self.eps,
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
 
@@ -110,7 +122,7 @@ class BatchNorm3d(BatchNorm):
     ranks = (5,)
 
 
-class InstanceNorm(BatchNorm):
+class InstanceNorm(ChannelNorm):
     """Each channel of each sample brought to mean 0 and variance 1, then scaled and shifted if `affine`.
 
     With `track_running_stats` the running statistics move in training, and are used afterwards. One sample may come
@@ -123,11 +135,13 @@ class InstanceNorm(BatchNorm):
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _get_no_batch_dim(self) -> int:
+        """The number of dimensions of one sample."""
+        return min(self.ranks)
+
     def forward(self, input: Tensor) -> Tensor:
-        alone, many = self.ranks
-        if input.ndim not in self.ranks:
-            raise ValueError(f"expected {alone}D or {many}D input (got {input.ndim}D input)")
-        at = many - input.ndim
+        self._check_input_dim(input)
+        at = int(input.ndim == self._get_no_batch_dim())
         channels = input.array.shape[1 - at]
         if channels != self.num_features and self.affine:
             n = self.num_features

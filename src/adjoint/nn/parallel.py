@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from adjoint.core.elsewhere import place
 from adjoint.nn.module import Module
 from adjoint.nn.normalization import BatchNorm
 
@@ -22,6 +25,26 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(DataParallel):
+    """Calls the module, which it holds as `module`: there is one process, whose gradients are those of all."""
+
+    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, **kwargs: Any) -> None:
+        super().__init__(module)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """A block that runs as without."""
+        yield
+
+
+def data_parallel(
+    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:  # fmt: skip
+    """What the module returns."""
+    return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 
 class SyncBatchNorm(BatchNorm):
@@ -82,3 +105,6 @@ class Container(Module):
         )
         for name, module in kwargs.items():
             self.add_module(name, module)
+
+
+place(__name__, {"distributed": __name__})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import Any, Self, TypeVar
 
 from adjoint.core.exposure import take_over
 from adjoint.core.storage import share
@@ -11,13 +12,18 @@ from adjoint.core.wrap import as_array
 
 
 class Parameter(Tensor):
-    """A leaf that a module registers when it is assigned as an attribute. Shares the memory of `data`."""
+    """A leaf that a module registers when it is assigned as an attribute. Shares the memory of `data`.
+
+    It is whole when `__new__` returns, so that subclasses may define either that or `__init__`.
+    """
 
     __slots__ = ()
 
-    def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
-        _take(self, data)
-        self.requires_grad_(requires_grad)
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+        return _made(cls, data).requires_grad_(requires_grad)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
 
 class Buffer(Tensor):
@@ -29,16 +35,32 @@ class Buffer(Tensor):
     __slots__ = ()
     persistent: bool
 
-    def __init__(self, data: Any = (), *, persistent: bool = True) -> None:
-        _take(self, data)
-        self.persistent = persistent
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
+        made = _made(cls, data)
+        made.persistent = persistent
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
 
-def _take(tensor: Tensor, data: Any) -> None:
-    """Let `tensor` stand on the memory of `data`, without its history."""
+Kind = TypeVar("Kind", bound=Tensor)
+
+
+def _made(kind: type[Kind], data: Any) -> Kind:
+    """A tensor of this class on the memory of `data`, without its history; without elements if that is None."""
+    made = object.__new__(kind)
     if isinstance(data, Tensor):
-        fill(tensor, data.array)
-        share(data, tensor)
+        fill(made, data.array)
+        share(data, made)
     else:
-        fill(tensor, as_array(data))
-        take_over(tensor, data)
+        fill(made, as_array(() if data is None else data))
+        take_over(made, data)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """The kinds without a shape yet, where programs written for PyTorch import them."""
+    if name not in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("adjoint.nn.uninitialized"), name)

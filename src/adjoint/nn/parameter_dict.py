@@ -6,9 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
-from adjoint.core.tensor import Tensor
 from adjoint.nn.module import Module
-from adjoint.nn.parameter import Parameter
+from adjoint.nn.parameter_list import as_held, described
 from adjoint.nn.path import watch_contents
 
 __all__ = ["ParameterDict"]
@@ -33,9 +32,7 @@ class ParameterDict(Module):
         return getattr(self, _name(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if isinstance(value, Tensor) and not isinstance(value, Parameter):
-            value = Parameter(value)
-        setattr(self, _name(key), value)
+        setattr(self, _name(key), as_held(value))
         self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
@@ -147,15 +144,7 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict should not be called.")
 
     def extra_repr(self) -> str:
-        lines = []
-        for key, value in self.items():
-            if isinstance(value, Tensor):
-                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-                size = "x".join(map(str, value.shape))
-                lines.append(f"  ({key}): {kind} containing: [{value.dtype!r} of size {size}]")
-            else:
-                lines.append(f"  ({key}): Object of type: {type(value).__name__}")
-        return "\n".join(lines)
+        return "\n".join(f"  ({key}): {described(value)}" for key, value in self.items())
 
 
 def _name(key: Any) -> str:

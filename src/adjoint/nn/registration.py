@@ -30,7 +30,8 @@ def set_attribute(module: Module, name: str, value: Any) -> None:
                 raise AttributeError(f"cannot assign {plural} before Module.__init__() call")
             if names.get(name) is value:
                 return
-            _forget(module, name, table)
+            if table != "_buffers":
+                _forget(module, name, table)
             _REGISTER[table](module, name, value)
             return
         if names is not None and name in names:
@@ -93,9 +94,9 @@ def register_buffer(self: Module, name: str, tensor: Tensor | None, persistent: 
         raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (Tensor or None required)")
     self._buffers[name] = _announced(self, "_buffers", name, tensor)
     if persistent:
-        self._transient.discard(name)
+        self._non_persistent_buffers_set.discard(name)
     else:
-        self._transient.add(name)
+        self._non_persistent_buffers_set.add(name)
     count_change(self)
 
 
@@ -147,7 +148,7 @@ def _forget(module: Module, name: str, keep: str | None = None) -> None:
         if table != keep:
             held[table].pop(name, None)
     if keep != "_buffers":
-        held["_transient"].discard(name)
+        held["_non_persistent_buffers_set"].discard(name)
 
 
 def _set_buffer(module: Module, name: str, value: Buffer) -> None:

@@ -34,6 +34,12 @@ class Unflatten(Module):
         if not isinstance(unflattened_size, (tuple, list)):
             found = type(unflattened_size).__name__
             raise TypeError(f"unflattened_size must be a tuple of ints, but found type {found}")
+        for place, size in enumerate(unflattened_size):
+            if not isinstance(size, int):
+                raise TypeError(
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {place}"
+                )
         self.dim = dim
         self.unflattened_size = tuple(unflattened_size)
 

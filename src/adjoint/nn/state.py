@@ -54,7 +54,7 @@ def own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
         if parameter is not None:
             yield name, parameter
     for name, buffer in module._buffers.items():
-        if buffer is not None and name not in module._transient:
+        if buffer is not None and name not in module._non_persistent_buffers_set:
             yield name, buffer
 
 

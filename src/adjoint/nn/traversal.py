@@ -75,6 +75,24 @@ def get_submodule(self: Module, target: str) -> Module:
     return found
 
 
+def set_submodule(self: Module, target: str, module: Module, strict: bool = False) -> None:
+    """Put `module` at a dotted name, where there is one or, unless `strict`, where there is none yet.
+
+    Raises ValueError for a name of no parts and for other values, AttributeError naming the part that is missing.
+    """
+    if not target:
+        raise ValueError("Cannot set the submodule without a target name!")
+    if not isinstance(module, _kind(self)):
+        raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+    path, _, name = target.rpartition(".")
+    parent = self.get_submodule(path)
+    if strict and not hasattr(parent, name):
+        raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+    if hasattr(parent, name) and not isinstance(getattr(parent, name), _kind(self)):
+        raise AttributeError(f"`{name}` is not an nn.Module")
+    setattr(parent, name, module)
+
+
 def get_parameter(self: Module, target: str) -> Parameter:
     """The parameter at a dotted name. Raises AttributeError if there is none."""
     found: Parameter = _get(self, target, "_parameters", "nn.Parameter")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from adjoint.core.mode import Scope
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import empty
 from adjoint.nn.module import Module
-from adjoint.nn.parameter import Parameter
+from adjoint.nn.parameter import Buffer, Parameter
 
 __all__ = ["LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -21,7 +21,7 @@ class Uninitialized(Tensor):
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Take a shape, and become an ordinary tensor of this type, whose values are not set."""
-        values = empty(tuple(shape), device=device, dtype=self.dtype if dtype is None else dtype)
+        values = empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
         with Scope(recording=False):
             self.data = values
         kind: Any = self.becomes
@@ -62,25 +62,35 @@ class UninitializedParameter(Uninitialized, Parameter):
     __slots__ = ()
     becomes = Parameter
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        Parameter.__init__(self, empty(0, device=device, dtype=dtype), requires_grad)
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Self:
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
 
-class UninitializedBuffer(Uninitialized):
+class UninitializedBuffer(Uninitialized, Buffer):
     """A buffer whose shape the first input of its module says."""
 
     __slots__ = ()
     becomes = Tensor
 
-    def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
-    ) -> None:
-        Parameter.__init__(self, empty(0, device=device, dtype=dtype), requires_grad)  # type: ignore[arg-type]
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Self:
+        made = super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent)
+        return made.requires_grad_(requires_grad)
 
 
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer has no shape yet."""
     return isinstance(param, Uninitialized)
+
+
+def refuse_lazy(param: Any, what: str, doing: str) -> None:
+    """Raise ValueError if a parameter that `what` is to work on has no shape yet."""
+    if is_lazy(param):
+        raise ValueError(
+            f"The module passed to `{what}` can't have uninitialized parameters. Make sure to run the dummy forward "
+            f"before applying {doing}"
+        )
 
 
 class LazyModuleMixin:
@@ -109,7 +119,10 @@ class LazyModuleMixin:
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         own: Any = self
-        held = [*own._parameters.items(), *((n, b) for n, b in own._buffers.items() if n not in own._transient)]
+        held = [
+            *own._parameters.items(),
+            *((n, b) for n, b in own._buffers.items() if n not in own._non_persistent_buffers_set),
+        ]
         for name, tensor in held:
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()

@@ -19,4 +19,5 @@ def full(*, shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
 @primitive(family="iota", spec=lambda *, count, start, step, dtype: Spec((count,), dtype))
 def iota(*, count: int, start: Any, step: Any, dtype: Any) -> Any:
     """start, start + step, …: `count` numbers."""
-    return (start + np.arange(count) * step).astype(dtype)
+    numbers = np.arange(count)
+    return (numbers if start == 0 and step == 1 else start + numbers * step).astype(dtype, copy=False)

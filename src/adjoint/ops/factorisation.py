@@ -6,6 +6,7 @@ Source of the rules: Giles, "An extended collection of matrix derivative results
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -69,17 +70,28 @@ def minor_not_positive(x: Any) -> Any:
 
 def _orders(x: Any) -> Any:
     whole = symmetric(x)
-    out = np.zeros(x.shape[:-2], INFO)
     n = x.shape[-1]
-    for at in np.ndindex(*x.shape[:-2]):
-        if _is_positive(whole[at]):
+    matrices = whole.reshape(math.prod(x.shape[:-2]), n, n)
+    out = np.zeros(len(matrices), INFO)
+    parts = [(0, len(matrices))]
+    while parts:  # those that hold a faulty matrix are halved
+        start, stop = parts.pop()
+        if start == stop or _is_positive(matrices[start:stop]):
             continue
-        good, bad = 0, n
-        while bad - good > 1:  # a minor of what is positive-definite is so too
-            half = (good + bad) // 2
-            good, bad = (half, bad) if _is_positive(whole[at][:half, :half]) else (good, half)
-        out[at] = bad
-    return out
+        if stop - start == 1:
+            out[start] = _faulty_order(matrices[start])
+        else:
+            middle = (start + stop) // 2
+            parts += [(start, middle), (middle, stop)]
+    return out.reshape(x.shape[:-2])
+
+
+def _faulty_order(x: Any) -> int:
+    good, bad = 0, x.shape[-1]
+    while bad - good > 1:  # a minor of what is positive-definite is so too
+        half = (good + bad) // 2
+        good, bad = (half, bad) if _is_positive(x[:half, :half]) else (good, half)
+    return bad
 
 
 def _is_positive(x: Any) -> bool:

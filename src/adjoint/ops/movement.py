@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
 )
 def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
     """The same elements in row-major order under another shape; a view where the memory allows."""
-    return np.reshape(x, shape)
+    return x.reshape(shape)
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
@@ -56,15 +57,19 @@ def _permute_spec(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> 
 )
 def permute(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> Any:
     """Dimension i of the result is dimension `axes[i]` of x. `called`: the name the user knew it by."""
-    return np.transpose(x, axes)
+    return x.transpose(axes)
 
 
 def swap(x: Any, a: int, b: int) -> Any:
     """x with dimensions a and b exchanged, counted from the end if negative."""
-    n = len(x.shape)
-    axes = list(range(n))
+    return permute(x, axes=_exchange(len(x.shape), a, b), called="transpose")
+
+
+@cache
+def _exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
+    axes = list(range(rank))
     axes[a], axes[b] = axes[b], axes[a]
-    return permute(x, axes=tuple(axes), called="transpose")
+    return tuple(axes)
 
 
 @movement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,9 @@ def _title(made: Any) -> str:
 )
 def standardize(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
     """(x - mean) / √(var + eps) over `axes`, then · weight + bias, which broadcast to x or are None."""
-    average = reduction.mean.op.evaluate  # type: ignore[attr-defined]
-    out = np.subtract(x, average(x, axes=axes, keepdims=True), order="C")
-    variance = average(out * out, axes=axes, keepdims=True)
+    count = float(prod([x.shape[a] for a in axes]))
+    out = np.subtract(x, reduction.add_reduce(x, axes, None, None, True) / count, order="C")
+    variance = reduction.add_reduce(out * out, axes, None, None, True) / count
     out *= 1 / np.sqrt(variance + x.dtype.type(eps))
     if weight is not None:
         out *= weight

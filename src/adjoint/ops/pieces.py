@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype import default
 from adjoint.core.hooks import NodeHooks
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.node import Output, Recorded, tick
+from adjoint.core.op import evaluate
 from adjoint.core.release import freed_without_recursion
 from adjoint.core.site import user_place
-from adjoint.core.storage import Made, View
-from adjoint.core.tensor import Tensor, constant
+from adjoint.core.storage import Made, View, share_view
+from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.ops.movement import cat, reshape, select, slice
 
 
@@ -22,19 +24,29 @@ def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> t
     """Slices of these sizes along `axis`, one after another."""
     shape = x.array.shape
     starts = [sum(sizes[:i]) for i in range(len(sizes))] if len(sizes) < 8 else np.cumsum([0, *sizes[:-1]]).tolist()
-    with unrecorded():
-        pieces = [
-            slice(x, bounds=tuple((a, a + size, 1) if d == axis else (0, n, 1) for d, n in enumerate(shape)))
-            for a, size in zip(starts, sizes, strict=True)
-        ]
+    whole = [(0, n, 1) for n in shape]
+    bounds = [(*whole[:axis], (a, a + n, 1), *whole[axis + 1 :]) for a, n in zip(starts, sizes, strict=True)]
+    pieces = _views(x, slice, [{"bounds": each} for each in bounds])
     return _recorded(x, pieces, axis, called)
 
 
 def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The elements along `axis`, without it."""
-    with unrecorded():
-        pieces = [select(x, axis=axis, at=i) for i in range(x.array.shape[axis])]
+    pieces = _views(x, select, [{"axis": axis, "at": i} for i in range(x.array.shape[axis])])
     return _recorded(x, pieces, axis, UnbindBackward0)
+
+
+def _views(x: Tensor, move: Any, places: list[dict[str, Any]]) -> list[Tensor]:
+    """`move` of x to each of these places, without history."""
+    if unusual.count or default.narrow:
+        with unrecorded():
+            return [move(x, **params) for params in places]
+    pieces = []
+    for params in places:
+        piece = wrap(evaluate(move.op, (x.array,), params))
+        share_view(x, piece, move.op, params)
+        pieces.append(piece)
+    return pieces
 
 
 def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:

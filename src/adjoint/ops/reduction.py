@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod as prod_of
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def _mean_dx(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 
 def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
-    return float(numel(tuple(shape[a] for a in axes)))
+    return float(prod_of([shape[a] for a in axes]))
 
 
 @reduction(
@@ -117,7 +118,7 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
 )
 def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""
-    return np.true_divide(add_reduce(x, axis=axes, keepdims=keepdims), x.dtype.type(_count(x.shape, axes)))
+    return add_reduce(x, axis=axes, keepdims=keepdims) / _count(x.shape, axes)
 
 
 @reduction(

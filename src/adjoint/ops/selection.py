@@ -60,11 +60,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
     arrays = [getattr(v, "array", v) for v in (x, y)]
-    target = promote(arrays)
-    x, y = (
-        v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
-        for v, a in zip((x, y), arrays, strict=True)
-    )
+    if getattr(arrays[0], "dtype", None) is not getattr(arrays[1], "dtype", 0):
+        target = promote(arrays)
+        x, y = (
+            v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
+            for v, a in zip((x, y), arrays, strict=True)
+        )
     return apply(op, (condition, x, y), {})
 
 

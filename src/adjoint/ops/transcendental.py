@@ -129,8 +129,7 @@ def tanh(x: Any) -> Any:
 @unary(promotion="float", scalar="sigmoid", dx=lambda g, out: g * ((1.0 - out) * out))
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e⁻ˣ); e⁻ˣ overflows to inf only where the quotient is 0 anyway."""
-    with np.errstate(over="ignore"):
-        return np.reciprocal(1 + np.exp(np.negative(x)))
+    return np.reciprocal(np.add(np.exp(np.negative(x)), 1))
 
 
 @unary(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import setting
+from adjoint.core.mode import mode, setting
 from adjoint.core.native import Native
 from adjoint.core.tensor import Tensor
 from adjoint.functions.pointwise import maximum
@@ -102,7 +102,8 @@ def _move(
     follow(mean, g, near1, slow)
     mean_square.mul_(far2).addcmul_(g, g, value=near2)
     if largest is not None:
-        mean_square = largest.copy_(maximum(largest, mean_square))
+        before = largest.clone() if mode.recording else largest
+        mean_square = largest.copy_(maximum(before, mean_square))
     p.addcdiv_(mean, (mean_square.sqrt() * lift).add_(eps), value=descent)
 
 

@@ -51,7 +51,8 @@ class ASGD(Optimizer):
                 with concrete():
                     self.state[p]["eta"] = single(float(group["lr"]))
             state = entries(self.state[p], p, self.like_parameter, group, ones=("mu",))
-            t, eta, mu = counted(state), state["eta"].to(float64), state["mu"].to(float64)
+            t = counted(state)
+            eta, mu = (state[name].to(float64, copy=True) for name in ("eta", "mu"))  # both are written below
             numbers = (weight_decay, 1 - lambd * eta, -eta, 1 - mu, mu)
             change(MOVE, (p, p.grad, state["ax"]), numbers, (maximize, decays))
             state["eta"].copy_((lr / (1 + lambd * lr * t) ** alpha).to(of_numbers()))

@@ -49,7 +49,7 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         optimizer = args[0]
-        if type(optimizer).step is not call:
+        if type(optimizer).step is not call or OF_STEP[0] not in vars(optimizer):  # it did not call Optimizer.__init__
             return step(*args, **kwargs)
         watch(optimizer, attached, "hooks of the optimizer's step")
         for hook in (*BEFORE_ALL.values(), *optimizer._optimizer_step_pre_hooks.values()):

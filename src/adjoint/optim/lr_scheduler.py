@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from math import cos, pi
 from typing import Any
 
+from adjoint.optim import schedule
 from adjoint.optim.combined import ChainedScheduler, SequentialLR
 from adjoint.optim.cyclic import CyclicLR
 from adjoint.optim.one_cycle import OneCycleLR
 from adjoint.optim.optimizer import Optimizer
 from adjoint.optim.plateau import ReduceLROnPlateau
-from adjoint.optim.schedule import LRScheduler, check_optimizer, rates
+from adjoint.optim.schedule import LRScheduler, check_optimizer
 from adjoint.optim.warm_restarts import CosineAnnealingWarmRestarts
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 _LRScheduler = LRScheduler  # its name in programs written before PyTorch 2.0
+EPOCH_DEPRECATION_WARNING = schedule.EPOCH_DEPRECATION_WARNING
 
 
 class LambdaLR(LRScheduler):
@@ -67,8 +69,7 @@ class MultiplicativeLR(LambdaLR):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         if self._is_initial:
             return now
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, now, strict=True)]
@@ -83,8 +84,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return [lr * self.gamma for lr in now] if due else now
 
@@ -103,8 +103,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         times = self.milestones.get(self.last_epoch)
         return [lr * self.gamma**times for lr in now] if times else now
 
@@ -126,8 +125,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in now]
         return [lr * (1.0 / self.factor) for lr in now] if self.last_epoch == self.total_iters else now
@@ -157,8 +155,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in now]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -181,8 +178,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         return now if self._is_initial else [lr * self.gamma for lr in now]
 
     def _get_closed_form_lr(self) -> list[Any]:
@@ -198,8 +194,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         if self._is_initial or self.last_epoch > self.total_iters:
             return now
         left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
@@ -223,8 +218,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        self._check_called_by_step()
-        now = rates(self.optimizer)
+        now = self._rates_now()
         if self._is_initial:
             return now
         low, epoch, period = self.eta_min, self.last_epoch, self.T_max

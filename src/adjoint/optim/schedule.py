@@ -10,6 +10,11 @@ from adjoint.core.mode import deferred, refuse_while_tracing
 from adjoint.core.tensor import Tensor
 from adjoint.optim.optimizer import Optimizer
 
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch."
+)
+_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
 
 class LRScheduler:
     """Sets the `lr` of each of an optimizer's groups, epoch by epoch, beginning when it is made.
@@ -95,12 +100,18 @@ class LRScheduler:
         """Continue from what `state_dict()` gave."""
         self.__dict__.update(state_dict)
 
-    def _check_called_by_step(self) -> None:
+    def _rates_now(self) -> list[Any]:
+        """The rates before this epoch, for `get_lr`."""
+        self._check_called_by_step(depth=4)
+        return rates(self.optimizer)
+
+    def _check_called_by_step(self, depth: int = 3) -> None:
+        """Warn the caller of `get_lr`, `depth` frames above, if it is not `step`."""
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=depth,
             )
 
 
@@ -115,14 +126,14 @@ def _check_order(optimizer: Any) -> None:
     if vars(optimizer).get("step") is not vars(optimizer).get("_step_when_scheduled"):
         warnings.warn(
             "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
-            "make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
+            "make sure to call `optimizer.step()` before `lr_scheduler.step()`. " + _MORE,
             UserWarning,
             stacklevel=3,
         )
     elif not optimizer._opt_called:
         warnings.warn(
             "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
-            "the first value of the learning rate schedule is skipped otherwise.",
+            "the first value of the learning rate schedule is skipped otherwise. " + _MORE,
             UserWarning,
             stacklevel=3,
         )
@@ -131,7 +142,7 @@ def _check_order(optimizer: Any) -> None:
 def warn_of_epoch() -> None:
     """Say that a schedule counts for itself."""
     warnings.warn(
-        "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch.",
+        EPOCH_DEPRECATION_WARNING,
         UserWarning,
         stacklevel=3,
     )

@@ -12,7 +12,7 @@ from adjoint.core.dtype import int64
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import tensor
 from adjoint.nn.module import Module
-from adjoint.nn.normalization import BatchNorm, InstanceNorm
+from adjoint.nn.normalization import BatchNorm
 from adjoint.optim.optimizer import Optimizer
 from adjoint.optim.schedule import LRScheduler, for_each_group
 
@@ -128,7 +128,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
     A batch is the model's input, or a list or tuple that starts with it.
     """
-    found = [m for m in model.modules() if isinstance(m, BatchNorm) and not isinstance(m, InstanceNorm)]
+    found = [m for m in model.modules() if isinstance(m, BatchNorm)]
     if not found:
         return
     momenta, was_training = [m.momentum for m in found], model.training

@@ -10,8 +10,8 @@ import os
 import pickle
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, pairwise
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -41,6 +41,9 @@ class Record(NamedTuple):
     crc: int
 
 
+SEAL = ".checksum"  # a record of ours, in the folder of the others: the checksum of their names, sizes and checksums
+
+
 class Archive:
     """The records of an open file, from its present position on, by name. FileError for one that is not sound."""
 
@@ -49,6 +52,14 @@ class Archive:
         self.start = file.tell()
         self.size = file.seek(0, os.SEEK_END) - self.start
         self.records = _directory(self)
+        self.checked = any(record.crc for record in self.records.values())  # PyTorch can be told to write none
+        self._check_seal()
+
+    def _check_seal(self) -> None:
+        """Refuse records that are not those which were written together, though each is sound in itself."""
+        for name in self.records:
+            if name.endswith(f"/{SEAL}") and self.read(name) != seal(self.records):
+                raise FileError("records are missing, added or exchanged: they do not have the checksum of the whole")
 
     def at(self, offset: int, count: int) -> bytes:
         """The bytes at a place."""
@@ -78,7 +89,7 @@ class Archive:
             self.file.seek(self.start + record.begin)
             if not fill(self.file, array):
                 raise FileError(f"the archive ends within the record {name!r}: it is cut short")
-        if zlib.crc32(array.view(np.uint8).data) != record.crc:
+        if self.checked and zlib.crc32(array.view(np.uint8).data) != record.crc:
             raise FileError(
                 f"record {name!r}: its bytes do not have the checksum {record.crc:08x}: the file is damaged"
             )
@@ -96,11 +107,23 @@ def fill(file: BinaryIO, array: Any) -> bool:
     return True
 
 
-def write_archive(records: Iterable[tuple[str, Chunk]]) -> Iterator[Chunk]:
-    """The archive as chunks, record by record; those of 64 bytes and more lie aligned."""
+def seal(records: Mapping[str, Record]) -> bytes:
+    """The checksum of all records but itself, as text; folders, which tools for archives add, are none."""
+    lines = [
+        f"{name} {record.size} {record.crc:08x}\n"
+        for name, record in sorted(records.items())
+        if not name.endswith(("/", f"/{SEAL}"))
+    ]
+    return f"{zlib.crc32(''.join(lines).encode()):08x}".encode()
+
+
+def write_archive(records: Iterable[tuple[str, Chunk]], sealed: str = "") -> Iterator[Chunk]:
+    """The archive as chunks, record by record, aligned to 64 bytes; with the name of a last one if it is `sealed`."""
     offset, entries = 0, []
-    for name, data in records:
+    written: dict[str, Record] = {}
+    for name, data in chain(records, _sealed(sealed, written)):
         title, size, crc = name.encode(), len(data), zlib.crc32(data)
+        written[name] = Record(offset, size, crc)
         wide = struct.pack("<2H2Q", 1, 16, size, size) if size >= SMALL else b""
         extra = wide + _padding(offset + LOCAL.size + len(title) + len(wide))
         sizes = (SMALL, SMALL) if wide else (size, size)
@@ -116,6 +139,12 @@ def write_archive(records: Iterable[tuple[str, Chunk]]) -> Iterator[Chunk]:
         yield END64.pack(b"PK\6\6", END64.size - 12, 45, 45, 0, 0, count, count, length, offset)
         yield LOCATOR.pack(b"PK\6\7", 0, offset + length, 1)
     yield END.pack(b"PK\5\6", 0, 0, min(count, FEW), min(count, FEW), min(length, SMALL), min(offset, SMALL), 0)
+
+
+def _sealed(name: str, written: dict[str, Record]) -> Iterator[tuple[str, Chunk]]:
+    """The last record, made when all others are written."""
+    if name:
+        yield name, seal(written)
 
 
 def _padding(offset: int) -> bytes:

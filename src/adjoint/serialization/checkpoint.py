@@ -71,13 +71,15 @@ def load_safetensors(f: Path | BinaryIO, *, mmap: bool = False) -> Any:
 
 
 def put(function: str, f: Path | BinaryIO, chunks: Iterable[Chunk]) -> None:
-    """Replace the file at a path, or write to an open one."""
+    """Replace the file at a path, or write to an open one, so that others who open it see all of it."""
     if isinstance(f, (str, os.PathLike)):
         replace(f, chunks)
         return
     check_binary(function, f, "write")
     for chunk in chunks:
         write_all(f.write, chunk)
+    if hasattr(f, "flush"):
+        f.flush()
 
 
 def check_binary(function: str, f: Any, method: str) -> None:

@@ -7,7 +7,7 @@ import os
 import pickle
 from typing import Any, BinaryIO
 
-from adjoint.core.device import device
+from adjoint.core.device import device, require_cpu
 from adjoint.serialization.archive import FileError
 from adjoint.serialization.checkpoint import check_binary, load_safetensors, put
 from adjoint.serialization.reading import read_archive, read_stream
@@ -53,7 +53,7 @@ def load(
     file that is not sound or names what is not allowed.
     """
     if isinstance(map_location, (str, device)):
-        device(map_location)
+        require_cpu(map_location)
     if pickle_module not in (None, pickle):
         raise ValueError("load: pickle_module is not used: no file is read by an unpickler that could run code")
     check_binary("load", f, "read")
@@ -69,6 +69,12 @@ def load(
     return _load(f, name if isinstance(name, str) else "<file object>", encoding, trusted, False)
 
 
+def _shown(message: str) -> str:
+    """A message for the screen, whatever text of the file is in it."""
+    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    return clean if len(clean) <= 800 else f"{clean[:780]}…"
+
+
 def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mapped: bool) -> Any:
     begin = file.tell()
     start = file.read(262)
@@ -81,5 +87,5 @@ def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mappe
         if start[257:] == TAR:
             raise FileError("this is a tar archive, perhaps of PyTorch 0.1: load and save it with PyTorch")
     except FileError as error:
-        raise FileError(f"{os.fsdecode(name)}: {error}") from None
+        raise FileError(f"{os.fsdecode(name)}: {_shown(str(error))}") from None
     return load_safetensors(name if mapped else file, mmap=mapped)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.core.dtype import uint8
 from adjoint.serialization.archive import Archive, FileError, fill
+from adjoint.serialization.byte_order import assumed_order
 from adjoint.serialization.rebuilding import Storage, rules_for
 from adjoint.serialization.safe_globals import StorageType
 from adjoint.serialization.unpickler import unpickle
@@ -23,7 +24,7 @@ LITTLE = sys.byteorder == "little"
 def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> Any:
     """The value that an archive stands for; with `mapped` its tensors are private views of the file."""
     archive = Archive(file)
-    folder = _folder(archive)
+    folder = record_folder(archive)
     memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
     swapped = _swapped(archive, folder)
     storages: dict[str, Storage] = {}
@@ -34,14 +35,15 @@ def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> 
             elements = np.uint8 if kind is None else kind.numpy
             found = archive.read_array(f"{folder}/data/{key}", elements, memory)
             if swapped:
-                found = found.byteswap()
+                found.byteswap(inplace=True)
             storages[key] = Storage(key, found, kind)
+            storages[key].check_bools(kind)
         storage = storages[key]
         _check_again(storage, kind, count)
         return storage
 
-    pickled = archive.read(f"{folder}/data.pkl")
-    value, end = unpickle(memoryview(pickled), rules_for(persistent, encoding, trusted))
+    pickled = archive.read_array(f"{folder}/data.pkl").data
+    value, end = unpickle(pickled, rules_for(persistent, encoding, trusted))
     if end != len(pickled):
         raise FileError(f"{len(pickled) - end} bytes follow the pickle")
     return value
@@ -70,18 +72,20 @@ def read_stream(file: BinaryIO, encoding: str, trusted: bool) -> Any:
     data = memoryview(file.read(size))
     rules = rules_for(persistent, encoding, trusted)
     magic, at = unpickle(data, rules)
-    if magic != MAGIC:
+    if type(magic) is not int or magic != MAGIC:
         raise FileError("this is a Python pickle, but none of torch.save: unpickling it could run code")
     protocol, at = unpickle(data, rules, at)
-    if protocol != PROTOCOL:
-        raise FileError(f"the stream is of version {str(protocol)[:20]}, of which nothing is known")
+    if type(protocol) is not int or protocol != PROTOCOL:
+        raise FileError(f"the stream is not of version {PROTOCOL}, and of no other anything is known")
     system, at = unpickle(data, rules, at)
     value, at = unpickle(data, rules, at)
     keys, at = unpickle(data, rules, at)
+    keys = [_text(key) for key in keys] if isinstance(keys, list) else keys
     if not isinstance(keys, list) or any(type(key) is not str for key in keys) or sorted(keys) != sorted(storages):
         raise FileError("the storages that follow are not those that the tensors need")
     little = not isinstance(system, dict) or system.get("little_endian") is not False
     file.seek(start + at)
+    del data  # the storages need the memory
     for key in keys:
         _fill(file, storages[key], little)
     return value
@@ -95,10 +99,10 @@ def _fill(file: BinaryIO, storage: Storage, little: bool) -> None:
         raise FileError(f"the file ends within storage {storage.key!r}: it is cut short")
     if little is not LITTLE:
         storage.memory.byteswap(inplace=True)
-    _check_bools(storage)
+    storage.check_bools(storage.dtype)
 
 
-def _folder(archive: Archive) -> str:
+def record_folder(archive: Archive) -> str:
     """The folder in which all records of the archive lie."""
     found = [name.removesuffix("/data.pkl") for name in archive.records if name.endswith("/data.pkl")]
     folders = [name for name in found if "/" not in name]
@@ -113,7 +117,7 @@ def _folder(archive: Archive) -> str:
 
 def _swapped(archive: Archive, folder: str) -> bool:
     name = f"{folder}/byteorder"
-    order = archive.read(name) if name in archive.records else b"little"
+    order = archive.read(name) if name in archive.records else assumed_order()
     if order not in (b"little", b"big"):
         raise FileError(f"the archive's byte order is {order[:20]!r}, neither little nor big")
     return (order == b"little") is not LITTLE
@@ -123,11 +127,17 @@ def _storage(identity: Any, fields: int) -> tuple[Any, str, int]:
     """Element type, key and length of the storage that a pickle refers to."""
     if isinstance(identity, tuple) and len(identity) == fields and identity[0] in ("storage", b"storage"):
         kind, key, _, count = identity[1:5]
+        key = _text(key)
         if isinstance(kind, StorageType) and type(key) is str and type(count) is int and count >= 0:
             if fields == 6 and identity[5] is not None:
                 raise FileError(f"storage {key!r} is a view of another, as none was since PyTorch 0.4")
             return kind.dtype, key, count
     raise FileError("the pickle refers to something outside of it that is no storage")
+
+
+def _text(key: Any) -> Any:
+    """A key as text: with `encoding="bytes"` those that Python 2 wrote are bytes."""
+    return key.decode("latin1") if type(key) is bytes else key
 
 
 def _check_again(storage: Storage, kind: Any, count: int) -> None:
@@ -137,9 +147,3 @@ def _check_again(storage: Storage, kind: Any, count: int) -> None:
     size = count * (1 if kind is None else kind.itemsize)
     if size != storage.memory.nbytes:
         raise FileError(f"storage {storage.key!r} of {size} bytes is announced, but it has {storage.memory.nbytes}")
-    _check_bools(storage)
-
-
-def _check_bools(storage: Storage) -> None:
-    if storage.memory.dtype == np.bool_ and storage.memory.size and storage.memory.view(np.uint8).max() > 1:
-        raise FileError(f"storage {storage.key!r}: a byte of a bool is neither 0 nor 1")

@@ -13,6 +13,7 @@ from adjoint.core.dtype import DTYPES, dtype
 from adjoint.core.region import reach
 from adjoint.core.storage import share
 from adjoint.core.tensor import Tensor, fill, wrap
+from adjoint.functions.storages import TypedStorage
 from adjoint.serialization.archive import FileError
 from adjoint.serialization.inert import is_inert, is_inert_function
 from adjoint.serialization.numpy_values import NumpyType, fill_array, numpy_globals
@@ -21,16 +22,55 @@ from adjoint.serialization.unpickler import Rules
 
 RANK_LIMIT = 64  # NumPy's
 SIZE_LIMIT = 2**63 - 1
+WHOLE = "The file has {} whole: save its state_dict() instead, and give what load returns to load_state_dict()"
+KIND = "The file has a {} tensor, and there are strided ones only: make it dense in PyTorch and save that"
+ADVICE = {  # for names that files of PyTorch have
+    "torch.nn.modules.": WHOLE.format("a module of PyTorch"),
+    "torch.optim.": WHOLE.format("an optimizer or a schedule"),
+    "adjoint.optim.": WHOLE.format("an optimizer or a schedule"),
+    "torch._utils._rebuild_sparse": KIND.format("sparse"),
+    "torch._utils._rebuild_qtensor": KIND.format("quantised"),
+    "torch._utils._rebuild_nested_tensor": KIND.format("nested"),
+}
+RESOLVED: dict[str, Any] = {"conj": np.conjugate, "neg": np.negative}
 
 
-class Storage:
+class Storage(TypedStorage):
     """Memory from a file, one-dimensional, which several tensors may share; `dtype` is None where only they know it."""
 
+    dtype: Any = None
+
     def __init__(self, key: str, memory: Any, kind: dtype | None) -> None:
+        super().__init__(memory)
         self.key = key
         self.memory = memory
         self.dtype = kind
         self.seen: Tensor | None = None  # the first tensor on it
+        self.bools_are_sound = False
+        self.resolved: dict[Any, Storage] = {}  # conjugated, of the other sign, or both, by element type
+
+    def check_bools(self, kind: dtype | None) -> None:
+        """Raise FileError where memory of bools holds what is none."""
+        if kind is not None and kind.name == "bool" and not self.bools_are_sound:
+            if self.memory.size and self.memory.view(np.uint8).max() > 1:
+                raise FileError(f"storage {self.key!r}: a byte of a bool is neither 0 nor 1")
+            self.bools_are_sound = True
+
+    def as_resolved(self, kind: dtype, metadata: Any) -> Storage:
+        """The memory with what PyTorch had left to do, the conjugation or the sign: done once for all views of it."""
+        wanted = [name for name in RESOLVED if isinstance(metadata, dict) and metadata.get(name) is True]
+        if not wanted:
+            return self
+        way = kind.name, *wanted
+        if way not in self.resolved:
+            if len(self.resolved) >= len(RESOLVED) + 1:
+                raise FileError(f"storage {self.key!r}: its conjugate or negative is asked for in too many types")
+            whole = self.memory.nbytes // kind.itemsize * kind.itemsize
+            memory = self.memory.view(np.uint8)[:whole].view(kind.numpy)
+            for name in wanted:
+                memory = RESOLVED[name](memory)
+            self.resolved[way] = Storage(self.key, memory, kind)
+        return self.resolved[way]
 
 
 def rules_for(persistent: Callable[[Any], Any], encoding: str, trusted: bool) -> Rules:
@@ -38,21 +78,12 @@ def rules_for(persistent: Callable[[Any], Any], encoding: str, trusted: bool) ->
 
     `trusted` files may also name classes that are imported already and whose instances run nothing when they are made.
     """
-    from adjoint.nn.parameter import Parameter
-
     (named, calls), (arrays, makers) = plain_globals(), numpy_globals()
-    rebuilders: dict[str, Callable[..., Any]] = {
-        "torch._utils._rebuild_tensor": _tensor,
-        "torch._utils._rebuild_tensor_v2": _tensor,
-        "torch._utils._rebuild_tensor_v3": _tensor_of_bytes,
-        "torch._utils._rebuild_parameter": _parameter,
-        "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
-        "torch._tensor._rebuild_from_type_v2": _from_type,
-    }
-    named |= rebuilders | arrays
-    named |= {"torch.nn.parameter.Parameter": Parameter, "torch.nn.Parameter": Parameter}
-    calls |= {rebuild: rebuild for rebuild in rebuilders.values()} | makers
-    news = dict(calls) | {Parameter: _parameter}
+    tensors = rebuilders()
+    named |= tensors | arrays
+    parameter = named["torch.nn.Parameter"]
+    calls |= {rebuild: rebuild for rebuild in tensors.values() if rebuild is not parameter} | makers
+    news = dict(calls) | {parameter: _parameter}
     allowed = allowed_by_user()
     named |= allowed
     for given in allowed.values():
@@ -69,7 +100,7 @@ def rules_for(persistent: Callable[[Any], Any], encoding: str, trusted: bool) ->
             return found
         if trusted and (function := is_inert_function(module, name)) is not None:
             return function
-        raise FileError(_refusal(full))
+        raise FileError(_refusal(full, not trusted and is_inert(module, name) is not None))
 
     def build(instance: Any, state: Any) -> Any:
         if type(instance) is NumpyType:
@@ -85,13 +116,35 @@ def rules_for(persistent: Callable[[Any], Any], encoding: str, trusted: bool) ->
     return Rules(find, calls, news, build, persistent, encoding)
 
 
-def _refusal(full: str) -> str:
-    name = full.removeprefix("builtins.")
-    return (
-        f"Unsupported global: GLOBAL {name} was not an allowed global by default, so that no file can run code. If you "
-        f"trust it with any arguments, use adjoint.serialization.add_safe_globals([{name}]) or the context manager "
-        f"adjoint.serialization.safe_globals([{name}])"
+def rebuilders() -> dict[str, Callable[..., Any]]:
+    """What every file may name to have its tensors and parameters made."""
+    from adjoint.nn.parameter import Parameter
+
+    return {
+        "torch._utils._rebuild_tensor": _tensor,
+        "torch._utils._rebuild_tensor_v2": _tensor,
+        "torch._utils._rebuild_tensor_v3": _tensor_of_bytes,
+        "torch._utils._rebuild_parameter": _parameter,
+        "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
+        "torch._tensor._rebuild_from_type_v2": _from_type,
+        "torch.nn.parameter.Parameter": Parameter,
+        "torch.nn.Parameter": Parameter,
+    }
+
+
+def _refusal(full: str, inert: bool) -> str:
+    """Why the file may not name this, and what to do; `inert` if a trusted file might."""
+    name = full.removeprefix("builtins.")[:200]
+    refused = f"Unsupported global: GLOBAL {name} was not an allowed global by default, so that no file can run code. "
+    for part, advice in ADVICE.items():
+        if name.startswith(part):
+            return refused + advice
+    other = "load(..., weights_only=False) allows classes that are imported and run nothing, as this. " if inert else ""
+    allowing = (
+        f"If you trust it with any arguments, use adjoint.serialization.add_safe_globals([{name}]) or the context "
+        f"manager adjoint.serialization.safe_globals([{name}])"
     )
+    return refused + other + allowing
 
 
 def _bare(kind: Any) -> Callable[..., Any]:
@@ -125,8 +178,7 @@ def _tensor(
 ) -> Tensor:  # fmt: skip
     if not isinstance(storage, Storage) or storage.dtype is None:
         raise FileError("a tensor's storage is something else, or of no type")
-    tensor = _view(storage, storage.dtype, offset, size, stride)
-    tensor = _resolved(tensor, metadata)
+    tensor = _view(storage.as_resolved(storage.dtype, metadata), storage.dtype, offset, size, stride)
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
@@ -135,16 +187,9 @@ def _tensor_of_bytes(
 ) -> Tensor:
     if not isinstance(storage, Storage) or not isinstance(kind, dtype):
         raise FileError("a tensor's storage or type is something else")
-    tensor = _resolved(_view(storage, kind, offset, size, stride), metadata)
+    DTYPES.find(kind.numpy)
+    tensor = _view(storage.as_resolved(kind, metadata), kind, offset, size, stride)
     return tensor.requires_grad_() if requires_grad is True else tensor
-
-
-def _resolved(tensor: Tensor, metadata: Any) -> Tensor:
-    """The tensor with what PyTorch had left to do: the conjugation or the sign of a view."""
-    for name, function in (("conj", np.conjugate), ("neg", np.negative)):
-        if isinstance(metadata, dict) and metadata.get(name) is True:
-            tensor = wrap(function(tensor.array))
-    return tensor
 
 
 def _view(storage: Storage, kind: dtype, offset: Any, size: Any, stride: Any) -> Tensor:
@@ -162,6 +207,7 @@ def _view(storage: Storage, kind: dtype, offset: Any, size: Any, stride: Any) ->
     needed = reach(size, stride, offset)
     if needed > whole:
         raise FileError(f"{where}: it needs {needed} elements, but the storage has {whole}")
+    storage.check_bools(kind)
     DTYPES.find(kind.numpy)
     if needed:
         strides = tuple(step * kind.itemsize for step in stride)

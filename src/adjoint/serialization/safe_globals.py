@@ -127,18 +127,24 @@ def full_name(module: str, name: str) -> str:
     return f"{module}.{name}"
 
 
-def check_key(value: Any) -> None:
-    """Raise FileError unless `value` may be looked up in a dict: its hash must be quick, and run no code."""
+def check_key(value: Any) -> int:
+    """How many parts beyond one a key of a dict has: its hash must be quick, and run no code. FileError for others."""
+    if type(value) is str:
+        return 0
+    if type(value) is int:
+        return value.bit_length() // 512
     rest, seen = [(value, 0)], 0
     while rest:
         part, depth = rest.pop()
         seen += 1
-        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < 10_000:
+        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < KEY_PARTS:
             rest.extend((item, depth + 1) for item in part)
         elif type(part) not in KEYS and not isinstance(part, (types.dtype, type)):
             raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
+    return seen - 1
 
 
+KEY_PARTS = 200  # of tuples within tuples
 KEYS = {type(None), bool, int, float, complex, str, bytes, device, Size}
 
 

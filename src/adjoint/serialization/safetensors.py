@@ -126,8 +126,8 @@ def _read(file: BinaryIO, mapped: bool) -> tuple[dict[str, Array], dict[str, str
             raise SafetensorsError(f"tensor {_quote(name)}: the file ended while it was read")
         if name in sums and _checksum(_bytes(array)) != sums[name]:
             raise ChecksumError(
-                f"tensor {_quote(name)}: its bytes do not have the checksum {sums[name]} that was stored with them: "
-                "the file is damaged, or another tool changed the tensor and kept the old metadata"
+                f"tensor {_quote(name)}: its bytes do not have the checksum {_quote(sums[name])} that was "
+                "stored with them: the file is damaged, or another tool changed the tensor and kept the old metadata"
             )
         if entries[name].dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:
             raise SafetensorsError(f"tensor {_quote(name)}: a BOOL byte is neither 0 nor 1")

@@ -15,7 +15,8 @@ from adjoint.serialization.archive import FileError
 from adjoint.serialization.safe_globals import check_key
 
 MARK = object()
-COPIES = 10  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than one
+COPIES = 3  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than two
+ENTRY = 4  # what an entry of a dict or set is counted as, which takes more memory than one of a tuple
 NUMBERS = {"J": "<i", "K": "<B", "M": "<H", "G": ">d"}
 COUNTED = {  # what follows is a length in this format, and so many bytes
     "X": "<I", "\x8c": "<B", "\x8d": "<Q", "U": "<B", "T": "<I", "C": "<B", "B": "<I", "\x8e": "<Q", "\x96": "<Q",
@@ -27,6 +28,8 @@ CONSTANTS: dict[str, Callable[[], Any]] = {
 TEXTS = "X\x8c\x8d"
 OLD_TEXTS = "UT"
 LONGS = "\x8a\x8b"
+TEXT = (str, bytes, bytearray)
+SIZED = (list, tuple, dict, set, frozenset, *TEXT)
 PUTS = {"q": "<B", "r": "<I"}
 GETS = {"h": "<B", "j": "<I"}
 
@@ -52,6 +55,8 @@ def unpickle(data: memoryview, rules: Rules, at: int = 0) -> tuple[Any, int]:
     machine = _Machine(data, rules, at)
     try:
         return machine.run(), machine.at
+    except MemoryError:
+        raise
     except FileError as error:
         raise FileError(f"{error} (byte {machine.at} of the pickle)") from None
     except Exception as error:
@@ -154,7 +159,7 @@ class _Machine:
     def set_items(self, items: list[Any]) -> None:
         target = self.top(dict, OrderedDict, Counter)
         for key, value in zip(items[::2], items[1::2], strict=True):
-            check_key(key)
+            self.charge(check_key(key))
             target[key] = value
 
     def extend(self, items: list[Any]) -> None:
@@ -163,7 +168,7 @@ class _Machine:
     def add(self, items: list[Any]) -> None:
         target = self.top(set)
         for item in items:
-            check_key(item)
+            self.charge(check_key(item))
             target.add(item)
 
     def tuple_of(self, count: int) -> None:
@@ -195,9 +200,14 @@ class _Machine:
 
     def count(self, *values: Any) -> None:
         """Charge what a call may copy: a few bytes must not multiply into much memory."""
-        for value in values:
-            if isinstance(value, (list, tuple, dict, set, frozenset, str, bytes, bytearray)):
-                self.copied += len(value)
+        sized = [value for value in values if isinstance(value, SIZED)]
+        texts = [part for value in sized if type(value) is tuple for part in value if isinstance(part, TEXT)]
+        entries = [value for value in sized if isinstance(value, (list, set, frozenset))]  # become those of dicts
+        self.charge(sum(map(len, sized)) + sum(map(len, texts)) + (ENTRY - 1) * sum(map(len, entries)))
+
+    def charge(self, items: int) -> None:
+        """Count items that are copied or hashed. FileError for a pickle that has too much of it for its length."""
+        self.copied += items
         if self.copied > COPIES * len(self.data) + 1000:
             raise FileError(
                 "the pickle copies the same values again and again: it would take far more memory than it has"
@@ -232,7 +242,7 @@ class _Machine:
     def frozen(self) -> None:
         items = self.marked()
         for item in items:
-            check_key(item)
+            self.charge(check_key(item))
         self.stack.append(frozenset(items))
 
     def drop(self) -> None:

@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adjoint.core.device import device
-from adjoint.core.dtype import bfloat16, dtype
+from adjoint.core.dtype import bfloat16, dtype, uint8
 from adjoint.core.layout import layout
 from adjoint.core.region import address, dense_strides, owner, steps
 from adjoint.core.size import Size
 from adjoint.core.tensor import Tensor
-from adjoint.serialization.archive import write_archive
+from adjoint.functions.storages import TypedStorage, UntypedStorage
+from adjoint.serialization.archive import SEAL, write_archive
 from adjoint.serialization.atomic import Chunk
 from adjoint.serialization.safe_globals import STORAGES
 
@@ -59,7 +60,7 @@ def write(value: Any, folder: str) -> Iterator[Chunk]:
         *[(f"data/{key}", array.view(np.uint8).data) for key, array in enumerate(pickler.storages)],
         ("version", b"3\n"),
     ]
-    return write_archive((f"{folder}/{name}", data) for name, data in records)
+    return write_archive(((f"{folder}/{name}", data) for name, data in records), f"{folder}/{SEAL}")
 
 
 class Pickler(pickle._Pickler):
@@ -74,6 +75,8 @@ class Pickler(pickle._Pickler):
         self.kept: list[Any] = []  # so that no id is given anew
 
     def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, UntypedStorage):
+            obj = self._storage(obj)
         return obj.identity if type(obj) is Reference else None
 
     def reducer_override(self, obj: Any) -> Any:
@@ -83,7 +86,7 @@ class Pickler(pickle._Pickler):
         if type(obj) is Size:
             return Named("torch", "Size"), (tuple(obj),)
         if type(obj) is device:
-            return Named("torch", "device"), ("cpu",)
+            return Named("torch", "device"), (str(obj),)
         if type(obj) is layout:
             return Named("torch.serialization", "_get_layout"), (f"torch.{obj.name}",)
         if type(obj) is bytes and not obj:  # which protocol 2 makes by a call that PyTorch does not allow
@@ -115,6 +118,12 @@ class Pickler(pickle._Pickler):
         if not own and not state:
             return rebuild, arguments
         return FROM_TYPE, (rebuild, type(tensor) if own else TENSOR, arguments, state)
+
+    def _storage(self, storage: UntypedStorage) -> Reference:
+        if isinstance(storage, TypedStorage):
+            return self._memory(storage.array, storage.dtype)[0]
+        own = self._memory(storage.bytes().copy(), uint8)[0]  # what is bytes and numbers at once cannot be read
+        return Reference(("storage", UNTYPED, *own.identity[2:]))
 
     def _memory(self, array: Any, kind: dtype) -> tuple[Reference, int, tuple[int, ...]]:
         """The storage of an array, how many of its elements come before it, and the strides in elements."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from tests.compiler.llvm.arrays import call
 
-from adjoint.compiler.llvm import engine, target
+from adjoint.compiler.llvm import elf, engine, target
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import F64, I64
 
@@ -23,6 +24,49 @@ def counting(name: str, value: int) -> bytes:
     return target.host().emit_object(b.text())
 
 
+@pytest.fixture(params=["linked here", "linked by LLVM"])
+def linker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways in which code is loaded."""
+    if request.param == "linked by LLVM":
+        monkeypatch.setattr(elf, "link", lambda objects: None)
+
+
+@pytest.mark.skipif(not elf.HERE, reason="LLVM links for other machines")
+def test_kernels_are_linked_without_llvm() -> None:
+    image = elf.link([counting("one", 1)])
+    assert image is not None
+    assert image.get_function_address("one")
+    assert not image.get_function_address("two")
+    image.close()
+
+
+@pytest.mark.skipif(not elf.HERE, reason="LLVM links for other machines")
+@pytest.mark.parametrize("fault", ["another machine", "a part of it", "data", "no relocation that is known", "no ELF"])
+def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
+    data = bytearray(counting("one", 1))
+    whole = elf.Object(bytes(data))
+    table = struct.unpack_from("<40xQ", data)[0]
+    if fault == "another machine":
+        data[18] = 183
+    elif fault == "a part of it":
+        del data[100:]
+    elif fault == "data":
+        (first, *_) = whole.loaded()
+        data[table + 64 * first + 8] |= elf.WRITTEN
+    elif fault == "no ELF":
+        data[0] = 0
+    else:
+        b = Builder()
+        with b.kernel("k") as (args, _, _):
+            value = b.load(b.argument(args, 0), F64)
+            b.store(b.mul(value, 2.25), b.argument(args, 0))
+        data = bytearray(target.host().emit_object(b.text()))
+        (row, *_) = [s.offset for s in elf.Object(bytes(data)).sections if s.kind == elf.RELOCATIONS]
+        data[row + 8] = 9
+    assert elf.link([bytes(data)]) is None
+
+
+@pytest.mark.usefixtures("linker")
 def test_many_objects_in_one_engine() -> None:
     loaded, out = engine.load([counting("one", 1), counting("two", 2)]), np.zeros(1, "i8")
     call(loaded, "two", [out])
@@ -31,6 +75,7 @@ def test_many_objects_in_one_engine() -> None:
     assert out[0] == 1
 
 
+@pytest.mark.usefixtures("linker")
 def test_an_unknown_kernel_is_an_error() -> None:
     with pytest.raises(KeyError, match="no kernel named three"):
         engine.load([counting("one", 1)]).address("three")
@@ -46,6 +91,7 @@ def test_a_missing_function_is_an_error_and_not_the_end_of_the_process() -> None
         engine.load([target.host().emit_object(b.text())])
 
 
+@pytest.mark.usefixtures("linker")
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 def test_objects_keep_their_constants_in_any_company(order: tuple[int, ...]) -> None:
     objects = []
@@ -67,6 +113,7 @@ def test_objects_keep_their_constants_in_any_company(order: tuple[int, ...]) -> 
         assert values[0] == pytest.approx(want, rel=1e-15)
 
 
+@pytest.mark.usefixtures("linker")
 @pytest.mark.parametrize("last", [0, 1])
 def test_objects_may_use_each_others_functions(last: int) -> None:
     b, user = Builder(), Builder()
@@ -98,6 +145,7 @@ def test_dropped_programs_give_their_memory_back() -> None:
     assert (resident() - before) / 200 < 20_000
 
 
+@pytest.mark.usefixtures("linker")
 def test_threads_compile_and_load_at_once() -> None:
     def work(i: int) -> int:
         out = np.zeros(1, "i8")

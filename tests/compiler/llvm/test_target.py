@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.compiler.llvm.arrays import different, evaluate, same_bits, write
 from tests.compiler.llvm.test_elementary import REFERENCES, samples
 
+from adjoint.compiler.disk import Disk
 from adjoint.compiler.llvm import target
+from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I8, I32
 
@@ -88,6 +91,32 @@ def test_fingerprints_tell_machines_apart() -> None:
     assert len(set(prints)) == len(prints)
     assert target.host().fingerprint() == target.host().fingerprint()
     assert "llvm " in target.host().fingerprint()
+
+
+@pytest.mark.skipif(target._known_as() is None, reason="nothing tells this machine from others")
+def test_what_llvm_says_of_the_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk.open(tmp_path / "machines")
+    monkeypatch.setattr(target, "own_disk", lambda: disk)
+    asked = target.host.__wrapped__()
+    with monkeypatch.context() as patch:
+        patch.setattr(target, "binding", None)
+        remembered = target.host.__wrapped__()
+        assert remembered.fingerprint() == asked.fingerprint() == target.host().fingerprint()
+        assert (remembered.triple, remembered.cpu, remembered.features) == (asked.triple, asked.cpu, asked.features)
+        patch.setattr(target.llvmlite, "__version__", "another")
+        with pytest.raises(TypeError):  # it asks LLVM
+            target.host.__wrapped__()
+    assert remembered.emit_object("define void @k() {\n  ret void\n}\n")
+    for path in (tmp_path / "machines").glob("*.machine"):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert target.host.__wrapped__().fingerprint() == asked.fingerprint()
+
+
+def test_what_is_to_be_compiled_quickly_is_another_object_of_the_same_function() -> None:
+    text, _ = write({"k": lambda b, x, y: b.add(b.mul(x, y), x)}, [F32, F32], 4)
+    quick, usual = (target.host().emit_object(each) for each in (target.QUICK + text, text))
+    assert quick != usual
+    assert load([quick]).address("kernel_k")
 
 
 @pytest.mark.parametrize("text", ["nonsense", "define void @f() {\n ret i32 0\n}", "define i32 @f() {\n ret void\n}"])

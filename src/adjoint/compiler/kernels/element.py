@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.evaluate import literal, operand_dtype
 from adjoint.compiler.graph import Value
 from adjoint.compiler.layout import is_made
-from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import F64, Reg, from_dtype
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.builder import Builder
 
 Shape = tuple[int, ...]
 

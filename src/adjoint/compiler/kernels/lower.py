@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.graph import Value
 from adjoint.compiler.group import Group
 from adjoint.compiler.kernels.kernel import NAME, Kernel, Known, named
-from adjoint.compiler.kernels.loops import nest, stages
-from adjoint.compiler.kernels.loops.space import space_of
+from adjoint.compiler.kernels.loops import nest
+from adjoint.compiler.kernels.roots import KINDS
 from adjoint.compiler.llvm.target import Target
-from adjoint.compiler.view import View
 
 NOTHING = f"define void @{NAME}(ptr %args, i64 %tile, i64 %thread) {{\n  ret void\n}}\n"
 
@@ -25,16 +23,4 @@ def _lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel
         return Kernel(*named(NOTHING, "nothing"), [], group)
     if group.root is None:
         return nest.lower(group, fusion, target, known)
-    assert group.kind is not None
-    return group.kind.lower(group, fusion, target, known)
-
-
-def overwrites_safely(group: Group, fusion: Fusion, value: Value, symbol: Value) -> bool:
-    """True if a group's kernel may write `value` over `symbol`: it reads no element of that after writing it."""
-    if group.root is None:
-        return stages.overwrites_safely(value, symbol, space_of(group, fusion))
-    views: dict[Value, list[View]] = {v: [fusion.views[o] for o in v.operands] for v in group.equations}
-    read = {v: [view for view in found if view.base is symbol] for v, found in views.items()}
-    return not any(read[v] for v in (group.root, *group.prologue)) and all(
-        view.is_linear and symbol.size == value.size for r in read.values() for view in r
-    )
+    return KINDS[group.root.op.name]().lower(group, fusion, target, known)

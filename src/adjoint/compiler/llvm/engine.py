@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
-import llvmlite.binding as llvm
-
-from adjoint.compiler.llvm import target
+from adjoint.compiler.llvm import elf, target
+from adjoint.compiler.llvm.target import binding
 
 
 class Engine:
     """Loaded kernels. Their addresses are valid for as long as this object lives."""
 
-    def __init__(self, engine: llvm.ExecutionEngine) -> None:
-        _open[id(self)] = engine
+    def __init__(self, code: Any) -> None:
+        _open[id(self)] = code
 
     def address(self, symbol: str) -> int:
         """Where a kernel starts; KeyError if no object has it."""
@@ -31,19 +30,24 @@ class Engine:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
     def __del__(self) -> None:
-        engine = _open.pop(id(self), None)
-        if engine is not None:
-            engine.close()
+        code = _open.pop(id(self), None)
+        if code is not None:
+            code.close()
 
 
-# An engine that dies in a cycle would be disposed in any order, perhaps after the context it needs: here no cycle
-# reaches it.
-_open: dict[int, llvm.ExecutionEngine] = {}
+# An engine of LLVM's that dies in a cycle would be disposed in any order, perhaps after the context it needs: here no
+# cycle reaches it.
+_open: dict[int, Any] = {}
 
 
 def load(objects: Iterable[bytes]) -> Engine:
     """Link objects to the process and to each other; LookupError names functions that neither has."""
     objects = list(objects)
+    return Engine(elf.link(objects) or _linked(objects))
+
+
+def _linked(objects: list[bytes]) -> Any:
+    """The same by LLVM, for whatever machine."""
     # LLVM ends the process over a symbol it cannot find, so they are looked up first.
     missing = sorted(symbol for symbol in _undefined(objects) if not _find(symbol))
     if missing:
@@ -51,50 +55,36 @@ def load(objects: Iterable[bytes]) -> Engine:
     # No lock: llvmlite takes one around each call, and no two of these share an engine.
     engine = target.host().new_engine()
     for data in objects:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        engine.add_object_file(binding().ObjectFileRef.from_data(data))
     engine.finalize_object()
-    return Engine(engine)
+    return engine
 
 
 def _find(symbol: str) -> bool:
-    if llvm.address_of_symbol(symbol):
+    if binding().address_of_symbol(symbol):
         return True
     _load_mathematics()
-    return bool(llvm.address_of_symbol(symbol))
+    return bool(binding().address_of_symbol(symbol))
 
 
 @cache
 def _load_mathematics() -> None:
     """Load C's mathematics: an interpreter that is linked without it has it somewhere still."""
     try:
-        llvm.load_library_permanently("libm.so.6")  # glibc's: to ask for the name takes another process
+        binding().load_library_permanently("libm.so.6")  # glibc's: to ask for the name takes another process
     except RuntimeError:
         import ctypes.util
 
         library = ctypes.util.find_library("m")
         if library:
-            llvm.load_library_permanently(library)
+            binding().load_library_permanently(library)
 
 
 def _undefined(objects: Iterable[bytes]) -> set[str]:
     """The functions that ELF objects use and none of them defines; other formats are not read."""
     used, defined = set[str](), set[str]()
     for data in objects:
-        if data[:6] == b"\x7fELF\x02\x01":
-            for name, section in _symbols(data):
-                (used if section == 0 else defined).add(name)
+        if elf.is_object(data):
+            for symbol in elf.Object(data).symbols:
+                (used if symbol.section == 0 else defined).add(symbol.name)
     return used - defined - {"", "_GLOBAL_OFFSET_TABLE_"}
-
-
-def _symbols(data: bytes) -> Iterator[tuple[str, int]]:
-    """Names in the symbol table and the section each is in, 0 for none (ELF-64, little endian)."""
-    headers, size, count = struct.unpack_from("<40xQ10xHH", data)
-    symbol_table = 2
-    for i in range(count):
-        kind, offset, length, strings = struct.unpack_from("<4xI16xQQI", data, headers + i * size)
-        if kind != symbol_table:
-            continue
-        names = struct.unpack_from("<24xQ", data, headers + strings * size)[0]
-        for at in range(offset, offset + length, 24):
-            name, section = struct.unpack_from("<I2xH", data, at)
-            yield data[names + name : data.index(b"\0", names + name)].decode(), section

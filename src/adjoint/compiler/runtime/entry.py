@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from adjoint.compiler.cache import compile_kernel
 from adjoint.compiler.llvm.engine import Engine, load
+from adjoint.compiler.llvm.target import QUICK
 from adjoint.compiler.runtime import objects, pool
 from adjoint.core.threads import MOST
 
@@ -224,7 +225,7 @@ class Segment:
 
 @cache
 def _entry() -> Engine:
-    engine = load([compile_kernel(pool.text() + ENTRY)])
+    engine = load([compile_kernel(QUICK + pool.text() + ENTRY)])
     engine.keep()  # workers are in it until the process ends
     return engine
 

@@ -21,6 +21,7 @@ from adjoint.nn.hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from adjoint.nn.loading import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 from adjoint.nn.module import Module
 
 __all__ = [

@@ -92,7 +92,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
-        return weight / (u * (matrix @ v)).sum()
+        return weight / (u.conj() * (matrix @ v)).sum()
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The tensor itself: it may be of this norm already."""

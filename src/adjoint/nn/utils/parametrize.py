@@ -87,7 +87,7 @@ class ParametrizationList(ModuleList):
                     held = Parameter(held, original.requires_grad)
                 _register(self, f"original{i}", held)
         if not unsafe:
-            _check("Registering a parametrization", self(), shape, kind)
+            _check("A parametrization", self(), shape, kind)
 
     def right_inverse(self, value: Tensor) -> None:
         """Take the originals of which the tensor would be `value`. Raises RuntimeError if a module cannot say them."""
@@ -142,7 +142,7 @@ def _register(module: Module, name: str, tensor: Any) -> None:
 
 def _check(what: str, found: Any, shape: tuple[int, ...], kind: Any) -> None:
     if not isinstance(found, Tensor):
-        raise ValueError(f"A parametrization must return a tensor. Got {type(found).__name__}.")
+        raise ValueError(f"{what} must return a tensor. Got {type(found).__name__}.")
     if found.dtype != kind:
         raise ValueError(
             f"{what} may not change the dtype of the tensor, unless the `unsafe` flag is enabled.\n"
@@ -153,6 +153,18 @@ def _check(what: str, found: Any, shape: tuple[int, ...], kind: Any) -> None:
             f"{what} may not change the shape of the tensor, unless the `unsafe` flag is enabled.\n"
             f"unparametrized shape: {shape}\nparametrized shape: {tuple(found.shape)}"
         )
+
+
+def _check_inverse(found: Any, own: Any, name: str) -> None:
+    if not isinstance(found, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got {type(found).__name__}.")
+    for what in ("dtype", "shape"):
+        if getattr(found, what) != getattr(own, what):
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, "
+                f"unless the `unsafe` flag is enabled.\nmodule.{name}.{what}: {getattr(own, what)}\n"
+                f"returned {what}: {getattr(found, what)}"
+            )
 
 
 def register_parametrization(
@@ -169,10 +181,9 @@ def register_parametrization(
         if not unsafe:
             before = getattr(module, tensor_name)
             after = parametrization(before)
-            _check("Registering a parametrization", after, tuple(before.shape), before.dtype)
+            _check("A parametrization", after, tuple(before.shape), before.dtype)
             if hasattr(parametrization, "right_inverse"):
-                _check("The right_inverse of a parametrization", parametrization.right_inverse(after),
-                       tuple(before.shape), before.dtype)  # fmt: skip
+                _check_inverse(parametrization.right_inverse(after), before, tensor_name)
         held.append(parametrization)
         held.unsafe = held.unsafe or unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:

@@ -111,8 +111,11 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """The first `lengths[b]` elements of each sequence b of (T, B, …), or (B, T, …) if `batch_first`, without padding.
 
-    Raises RuntimeError for lengths below 1, too many or too few, or not falling unless `enforce_sorted` is False.
+    Raises RuntimeError for lengths below 1, too many or too few, or not falling unless `enforce_sorted` is False, and
+    for no elements.
     """
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
     given = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     sorted_indices = None
     if not enforce_sorted:

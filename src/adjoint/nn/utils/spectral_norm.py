@@ -10,6 +10,7 @@ from adjoint.nn import functional as F
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 from adjoint.nn.transposed_convolution import TransposedConvolution
+from adjoint.nn.uninitialized import refuse_lazy
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -76,6 +77,7 @@ def spectral_norm(
     weight: Any = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+    refuse_lazy(weight, "SpectralNorm", "spectral normalization")
     rows, columns = made.reshape_weight_to_matrix(weight.detach()).shape
     u, v = (F.normalize(empty(n, dtype=weight.dtype).normal_(0, 1), dim=0, eps=eps) for n in (rows, columns))
     delattr(module, name)

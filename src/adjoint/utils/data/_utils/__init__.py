@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
-from adjoint.data import collate as collate
-from adjoint.data import worker as worker
+from adjoint.core.elsewhere import place
+
+place(__name__, {"collate": "adjoint.data.collate", "fetch": "adjoint.data.fetch", "worker": "adjoint.data.worker"})

@@ -1,0 +1,92 @@
+"""`adjoint._C`: names of PyTorch's C++ part that programs meet when they register ops; none does anything."""  # noqa: N999
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Self
+
+from adjoint.core.device import device as Device
+from adjoint.core.dtype import dtype as Dtype
+from adjoint.core.elsewhere import Missing
+from adjoint.core.no_device import NoStream, answering
+from adjoint.core.tensor import Tensor
+
+globals().update(
+    answering(
+        __name__,
+        {
+            "_get_tracing_state": None, "_is_tracing": False, "_jit_set_profiling_executor": False,
+            "_jit_set_profiling_mode": False, "_log_api_usage_once": None,
+        },
+    )
+)  # fmt: skip
+
+
+_TensorBase = Tensor
+_TensorMeta = type(Tensor)
+
+
+class _Keys(type):
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Keys):
+    """Names of PyTorch's dispatcher: `DispatchKey.CPU` is its name."""
+
+
+class PyTorchFileReader(metaclass=Missing):
+    """PyTorch's reader of its files: `adjoint.load` reads them."""
+
+    reason = "adjoint.load reads PyTorch's files"
+
+
+def _parse_to(
+    *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> tuple[Any, Any, bool, Any]:
+    """The arguments of `Tensor.to` by their names: device, dtype, non_blocking, memory_format."""
+    for given in args:
+        if isinstance(given, Tensor):
+            device, dtype = given.device, given.dtype
+        elif isinstance(given, Dtype):
+            dtype = given
+        elif isinstance(given, bool):
+            non_blocking = given
+        elif given is not None:
+            device = given
+    return None if device is None else Device(device), dtype, non_blocking, memory_format
+
+
+_nn = SimpleNamespace(_parse_to=_parse_to)
+
+
+class DispatchKeySet:
+    """Some of these names."""
+
+    def __init__(self, *keys: Any) -> None:
+        self.keys = frozenset(keys)
+
+    def __or__(self, other: Self) -> Self:
+        return type(self)(*self.keys, *other.keys)
+
+    def has(self, key: Any) -> bool:
+        """True if the name is among them."""
+        return key in self.keys
+
+
+class _ExcludeDispatchKeyGuard(NoStream):
+    """A block that runs as without."""
+
+
+def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The function's own result: for classes that do not answer in its place."""
+    return func(*args, **(kwargs or {}))
+
+
+class DisableTorchFunctionSubclass(NoStream):
+    """A block that runs as without."""
+
+
+DisableTorchFunction = DisableTorchFunctionSubclass

@@ -1,0 +1,39 @@
+"""PyTorch's addresses of what lies elsewhere here, and those of its parts that are not here, with the reason."""
+
+from __future__ import annotations
+
+from adjoint.core.elsewhere import place
+
+ELSEWHERE = {
+    "_custom_ops": "adjoint.library",
+    "_jit_internal": "adjoint.jit",
+    "_tensor": "adjoint.core.tensor",
+    "_tensor_str": "adjoint.core.printing PRINT_OPTS=options _tensor_str=format_tensor",
+    "functional": "adjoint",
+    "return_types": "adjoint.functions.return_types",
+    "storage": "adjoint.functions.storages",
+}
+_QUANTISED = "there are no quantised numbers"
+ABSENT = {
+    "_inductor": "adjoint.compile makes native code by itself",
+    "ao": _QUANTISED,
+    "export": "programs are not exported: keep the module's code, and save its state_dict",
+    "futures": "nothing runs in the background",
+    "fx": "modules are not traced into graphs of PyTorch's kind: adjoint.compile traces whole steps",
+    "masked": "there are no masked tensors: see where() and masked_fill()",
+    "monitor": "nothing is counted",
+    "nested": "there are no nested tensors: see nn.utils.rnn for sequences of several lengths",
+    "onnx": "ONNX files are not written",
+    "package": "programs are not packed into files",
+    "quantization": _QUANTISED,
+    "sparse": "there are no sparse tensors",
+}
+
+_PARTS = {
+    "ao": "nn nn.quantized quantization",
+    "fx": "experimental experimental.symbolic_shapes graph graph_module node passes proxy",
+    "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
+}
+ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _PARTS.items() for part in parts.split()}
+
+place("adjoint", ELSEWHERE, ABSENT)

@@ -1,0 +1,86 @@
+"""`adjoint.hub`: files of parameters that PyTorch has downloaded before; nothing is downloaded here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn, Self
+from urllib.parse import urlparse
+
+from adjoint.serialization.files import load as _load
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir", "tqdm"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+_REASON = "nothing is downloaded: take the model's code, and load its state_dict from a file"
+_chosen: dict[str, str] = {}
+
+
+def get_dir() -> str:
+    """The folder of such files: what `set_dir` was told, else `hub` in $TORCH_HOME, else PyTorch's in the cache."""
+    return _chosen.get("dir") or os.path.join(_get_torch_home(), "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Look for files in another folder."""
+    _chosen["dir"] = os.path.expanduser(os.fspath(d))
+
+
+def _get_torch_home() -> str:
+    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+def load_state_dict_from_url(
+    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
+    file_name: str | None = None, weights_only: bool = False,
+) -> Any:  # fmt: skip
+    """The contents of the file that PyTorch has downloaded from there. Raises NotImplementedError if it has not."""
+    folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
+    path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
+    if not os.path.exists(path):
+        raise NotImplementedError(f"adjoint.hub: there is no file {path}; nothing is downloaded: put {url} there")
+    return _load(path, map_location, weights_only=weights_only)
+
+
+class tqdm:
+    """A loop, or a block, whose progress is not shown: what PyTorch has where the package tqdm is missing."""
+
+    def __init__(self, iterable: Any = (), *args: Any, **kwargs: Any) -> None:
+        self.iterable = iterable
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.iterable)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def update(self, n: int = 1) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def load(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises NotImplementedError, as the two below: nothing is downloaded."""
+    raise NotImplementedError(f"adjoint.hub.load: {_REASON}")
+
+
+def list(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises NotImplementedError."""
+    raise NotImplementedError(f"adjoint.hub.list: {_REASON}")
+
+
+def help(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises NotImplementedError."""
+    raise NotImplementedError(f"adjoint.hub.help: {_REASON}")
+
+
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> NoReturn:
+    """Raises NotImplementedError."""
+    raise NotImplementedError(f"adjoint.hub.download_url_to_file: {_REASON}")

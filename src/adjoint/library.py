@@ -1,0 +1,187 @@
+"""`adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
+
+What programs register for other devices, for shapes alone or for PyTorch's dispatcher is taken and not used: ops run
+on the CPU, and their shapes are those of their results.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any, NoReturn
+
+from adjoint.autograd.function import Function
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.tensor import Tensor
+
+__all__ = [
+    "CustomOpDef", "Library", "custom_op", "define", "impl", "impl_abstract", "infer_schema", "ops",
+    "register_autograd", "register_fake", "register_kernel", "register_vmap", "triton_op", "wrap_triton",
+]  # fmt: skip
+
+_known: dict[str, CustomOpDef] = {}
+
+
+class Ops(ModuleType):
+    """`ops.space.op`: the op called "space::op"."""
+
+    def load_library(self, path: Any) -> NoReturn:
+        """Raises OSError: libraries of ops are built for PyTorch."""
+        raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
+
+
+class Named:
+    """A function of PyTorch's by its name, `ops.aten.add`, or with that of a variant: calls the tensor's method."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, variant: str) -> Named:
+        if variant.startswith("__"):
+            raise AttributeError(variant)
+        return vars(self).setdefault(variant, Named(f"{self.name}.{variant}"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(Tensor, self.name.split(".")[1])(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+ops = Ops("ops", Ops.__doc__)
+vars(ops).update(aten=Named("aten"), prims=Named("prims"))
+
+
+class CustomOpDef:
+    """A function under a name, without history until `register_autograd` tells its gradient."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name, self._function = name, function
+        self._signature = inspect.signature(function)
+        self._differentiable: type[Function] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = self._signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        if self._differentiable is not None:
+            return self._differentiable.apply(*given.arguments.values())
+        with no_grad():
+            return self._function(*given.args, **given.kwargs)
+
+    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
+        """Its gradients: `backward(ctx, *grads)`, of what `setup_context(ctx, inputs, output)` keeps."""
+        function, signature = self._function, self._signature
+
+        class Differentiable(Function):
+            @staticmethod
+            def forward(ctx: Any, *values: Any) -> Any:
+                given = signature.bind_partial()
+                given.arguments.update(zip(signature.parameters, values, strict=True))
+                output = function(*given.args, **given.kwargs)
+                if setup_context is not None:
+                    setup_context(ctx, values, output)
+                return output
+
+            @staticmethod
+            def backward(ctx: Any, *grads: Any) -> Any:
+                return backward(ctx, *grads)
+
+        Differentiable.__name__ = f"GeneratedBackwardFor_{self._name.replace('::', '_')}"
+        self._differentiable = Differentiable
+
+    def register_fake(self, fn: Any = None, /) -> Any:
+        """The function, which is not used: shapes are those of the results."""
+        return fn
+
+    def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
+        """A function to call on these devices: used if the CPU is one of them."""
+        if fn is None:
+            return lambda function: self.register_kernel(device_types, function)
+        if device_types is None or "cpu" in ([device_types] if isinstance(device_types, str) else device_types):
+            self._function = fn
+        return fn
+
+    register_vmap = register_fake
+
+
+def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
+    """The function as an op called `name`, "space::op", which `ops.space.op` is too; without one, a decorator."""
+    if fn is None:
+        return lambda function: custom_op(name, function)
+    made = _known[name] = CustomOpDef(name, fn)
+    space, short = name.split("::", 1)
+    spaces: Any = vars(ops)
+    setattr(spaces.setdefault(space, SimpleNamespace()), short, made)
+    return made
+
+
+def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
+    """`register_autograd` of an op, or of the one with that name; of PyTorch's own it is not used."""
+    known = _of(op)
+    if known is not None:
+        known.register_autograd(backward, setup_context=setup_context)
+
+
+def register_kernel(op: Any, device_types: Any, func: Any = None, /, **_: Any) -> Any:
+    """`register_kernel` of an op, or of the one with that name; of PyTorch's own it is not used."""
+    known = _of(op)
+    if known is not None:
+        return known.register_kernel(device_types, func)
+    return _kept if func is None else func
+
+
+def register_fake(op: Any, func: Any = None, /, **_: Any) -> Any:
+    """The function, which is not used; without one, a decorator."""
+    return _kept if func is None else func
+
+
+impl_abstract = register_vmap = register_fake
+
+
+def define(qualname: Any, *args: Any, **_: Any) -> Any:
+    """Nothing: an op is known once it has a function."""
+
+
+def impl(qualname: Any, types: Any, func: Any = None, **_: Any) -> Any:
+    """The function, which is not used; without one, a decorator."""
+    return _kept if func is None else func
+
+
+def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
+    """`custom_op`."""
+    return custom_op(name, fn, mutates_args=mutates_args)
+
+
+def wrap_triton(kernel: Any, /) -> Any:
+    """The kernel itself."""
+    return kernel
+
+
+def infer_schema(prototype_function: Any, /, **_: Any) -> str:
+    """The parameters of a function as text."""
+    return str(inspect.signature(prototype_function))
+
+
+class Library:
+    """A space of names for ops, in PyTorch's terms: what is registered in it is taken and not used."""
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema: str, *args: Any, **kwargs: Any) -> str:
+        """The name in the schema."""
+        return schema.partition("(")[0]
+
+    def impl(self, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
+        """Nothing."""
+
+    fallback = impl
+
+
+def _of(op: Any) -> CustomOpDef | None:
+    return op if isinstance(op, CustomOpDef) else _known.get(op)
+
+
+def _kept(function: Any) -> Any:
+    return function

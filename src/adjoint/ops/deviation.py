@@ -1,0 +1,58 @@
+"""Variance and standard deviation, in one op where they run eagerly; compiled steps see what they are made of."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import fused
+from adjoint.ops import arithmetic, comparison, movement, reduction, selection
+
+Axes = tuple[int, ...]
+
+
+def _centred(x: Any, axes: Axes) -> Any:
+    return arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
+
+
+def _variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
+    total = reduction.sum(arithmetic.square(_centred(x, axes)), axes=axes, keepdims=keepdims)
+    return arithmetic.div(total, freedom)
+
+
+def _kept(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
+    """x, a result, with the reduced axes as size 1."""
+    return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
+
+
+def _variance_dx(g: Any, x: Any, axes: Axes, freedom: float) -> Any:
+    return _kept(g, x.shape, axes) * _centred(x, axes) * (2.0 / freedom)
+
+
+@fused(composite=_variance, node="VarBackward0", dx=_variance_dx)
+def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
+    """Σ(x - mean)² / freedom over `axes`."""
+    centred = x - reduction.add_reduce(x, axes, None, None, True) / float(prod([x.shape[a] for a in axes]))
+    return (
+        reduction.add_reduce(np.square(centred, out=centred if x.ndim else None), axes, None, None, keepdims) / freedom
+    )
+
+
+def root(x: Any) -> Any:
+    """√x, with the gradient 0 where x = 0."""
+    zero = comparison.eq(x, 0.0)
+    return selection.where(zero, 0.0, arithmetic.sqrt(selection.where(zero, 1.0, x)))
+
+
+def _deviation_dx(g: Any, x: Any, out: Any, axes: Axes, freedom: float) -> Any:
+    still = comparison.eq(out, 0.0)
+    slope = selection.where(still, 0.0, g / selection.where(still, 1.0, out * freedom))
+    return _kept(slope, x.shape, axes) * _centred(x, axes)
+
+
+@fused(composite=lambda x, **params: root(_variance(x, **params)), node="StdBackward0", dx=_deviation_dx)
+def deviation(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
+    """√ of `variance`; at 0 its gradient is taken as 0."""
+    return np.sqrt(variance.op.evaluate(x, axes=axes, keepdims=keepdims, freedom=freedom))  # type: ignore[attr-defined]

@@ -1,0 +1,31 @@
+"""Elements limited to a range of two numbers, in one op where it runs eagerly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.families import fused
+from adjoint.ops.comparison import gt, lt
+from adjoint.ops.selection import where
+
+
+def _composite(x: Any, *, low: float | None, high: float | None) -> Any:
+    out = x if low is None else where(lt(x, low), low, x)
+    return out if high is None else where(gt(out, high), high, out)
+
+
+def _dx(g: Any, x: Any, low: float | None, high: float | None) -> Any:
+    g = g if low is None else where(lt(x, low), 0.0, g)
+    return g if high is None else where(gt(x, high), 0.0, g)
+
+
+@fused(composite=_composite, node="ClampBackward1", dx=_dx)
+def limited(x: Any, *, low: float | None, high: float | None) -> Any:
+    """x where low ≤ x ≤ high, else the bound that it is beyond; NaN stays, and so does the sign of a zero."""
+    if low != 0 and high != 0:
+        return x.clip(low, high, order="C")
+    out = x if low is None else np.where(np.less(x, low), x.dtype.type(low), x)
+    out = out if high is None else np.where(np.greater(out, high), x.dtype.type(high), out)
+    return np.asarray(out, order="C")

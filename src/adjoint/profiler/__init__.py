@@ -1,0 +1,181 @@
+"""`adjoint.profiler`: how long named blocks of a program take; ops by themselves are not recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import wraps
+from typing import Any, Self
+
+from adjoint.core.no_device import NoStream
+from adjoint.profiler.events import Event, EventList
+
+__all__ = [
+    "Event", "EventList", "ProfilerAction", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available",
+    "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip
+
+_running: list[profile] = []
+
+
+class ProfilerActivity(Enum):
+    """What may be recorded: the CPU's part is."""
+
+    CPU = 0
+    CUDA = 2
+    XPU = 3
+    MTIA = 4
+    HPU = 5
+    PrivateUse1 = 6
+
+
+class ProfilerAction(Enum):
+    """What a profiler does in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+class record_function:
+    """`with record_function(name)`, or as a decorator: the block's time, in the profiles that are running."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name = name
+        self._began = 0
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter_ns()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        event = Event(self.name, self._began, time.perf_counter_ns() - self._began)
+        for each in _running:
+            each.record(event)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with record_function(self.name):
+                return function(*args, **kwargs)
+
+        return timed
+
+
+class profile:
+    """`with profile(…) as p`: collects the times of `record_function` blocks, in the steps that `schedule` chooses.
+
+    `on_trace_ready(p)` is called after each step that ends a round of the schedule, without one at the end.
+    """
+
+    def __init__(
+        self, *, activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None, on_trace_ready: Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
+        self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
+        self._endless = schedule is None
+        self._ready = on_trace_ready
+        self._events: list[Event] = []
+        self.step_num = 0
+        self.current_action = self._schedule(0)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to collect."""
+        _running.append(self)
+
+    def stop(self) -> None:
+        """Collect no more."""
+        _running.remove(self)
+        if self._ready is not None and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self._ready(self)
+
+    def step(self) -> None:
+        """The next step of the schedule begins."""
+        ended = self.current_action is ProfilerAction.RECORD_AND_SAVE
+        if ended and self._ready is not None:
+            self._ready(self)
+        self.step_num += 1
+        self.current_action = self._schedule(self.step_num)
+        if ended:
+            self._events = []
+
+    def record(self, event: Event) -> None:
+        """Take the event, if this step is recorded."""
+        if self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self._events.append(event)
+
+    def events(self) -> EventList:
+        """All blocks, in the order in which they ended."""
+        return EventList(self._events)
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+        """One event for each name: how often it was met, and how long it took in all."""
+        return EventList(self._events).key_averages()
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the events as JSON that browsers show as a trace."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": [event.trace() for event in self._events]}, file)
+
+
+class emit_nvtx(NoStream):
+    """Marks for a profiler of CUDA devices, which nobody reads here: a block that runs as without."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        super().__init__()
+
+
+emit_itt = emit_nvtx
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """Which steps a profile records: after `skip_first`, `wait` not, `warmup` not, `active` yes; `repeat` times."""
+
+    def action(step: int) -> ProfilerAction:
+        step -= skip_first
+        length = wait + warmup + active
+        if step < 0 or (repeat and step // length >= repeat):
+            return ProfilerAction.NONE
+        place = step % length
+        if place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if place < length - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
+    """An `on_trace_ready` that writes a trace file into the folder."""
+
+    def write(finished: profile) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        name = f"{worker_name or os.getpid()}.{time.time_ns()}.pt.trace.json"
+        finished.export_chrome_trace(os.path.join(dir_name, name))
+
+    return write
+
+
+def kineto_available() -> bool:
+    """False: PyTorch's own profiler is not here."""
+    return False
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """The CPU's."""
+    return {ProfilerActivity.CPU}

@@ -1,0 +1,59 @@
+"""The version that programs for PyTorch read and compare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+NUMBER = "2.13.0"  # the PyTorch whose words adjoint speaks
+
+
+class Version(str):
+    """A string which orders as versions do: "2.13.0" comes after "2.2". Compares with strings and with tuples."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: Any) -> bool:
+        return _compared(self, other, tuple.__lt__)
+
+    def __le__(self, other: Any) -> bool:
+        return _compared(self, other, tuple.__le__)
+
+    def __gt__(self, other: Any) -> bool:
+        return _compared(self, other, tuple.__gt__)
+
+    def __ge__(self, other: Any) -> bool:
+        return _compared(self, other, tuple.__ge__)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is tuple:
+            return _release(self) == _release(other)
+        return str.__eq__(self, other) is True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+VERSION = Version(f"{NUMBER}+adjoint")
+
+
+def _compared(version: str, other: Any, order: Callable[[Any, Any], Any]) -> bool:
+    """Whether the release numbers stand in this order; NotImplemented where `other` is no version."""
+    if isinstance(other, str | tuple) or hasattr(other, "release"):
+        return order(_release(version), _release(other))
+    return NotImplemented
+
+
+def _release(version: Any) -> tuple[int, ...]:
+    """`(2, 13)` of "2.13.0+adjoint", of `(2, 13)` and of packaging's Version: without the zeros at its end."""
+    if isinstance(version, str):
+        numbers = [int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version, maxsplit=1)[0])]
+    else:
+        numbers = [int(part) for part in getattr(version, "release", version)]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)

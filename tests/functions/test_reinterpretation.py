@@ -1,0 +1,80 @@
+"""`view` with a dtype: PyTorch's bits, shapes and errors; one memory, no gradient, compiled as eager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+NAMES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bool"]
+
+
+@pytest.mark.parametrize("old", NAMES)
+@pytest.mark.parametrize("new", NAMES)
+def test_bits_and_shapes_are_pytorchs(old: str, new: str) -> None:
+    torch = pytest.importorskip("torch")
+    given = (np.arange(96).reshape(2, 3, 16) % 2).astype(old)
+    ours = ad.tensor(given).view(getattr(ad, new))
+    theirs = torch.tensor(given).view(getattr(torch, new))
+    assert ours.dtype is getattr(ad, new)
+    assert ours.shape == tuple(theirs.shape)
+    assert ours.numpy().tobytes() == theirs.numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.ones(()).view(t.int16),
+        lambda t: t.ones(4, 4).T.view(t.int8),
+        lambda t: t.ones(4, 4)[:, ::2].view(t.float64),
+        lambda t: t.ones(3, 3).view(t.float64),
+        lambda t: t.ones(4, 4)[:, 1:3].view(t.float64),
+        lambda t: t.ones(3, 3)[:, :2].view(t.float64),
+    ],
+)
+def test_what_cannot_be_is_refused_for_pytorchs_reason(call: Any) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(RuntimeError) as theirs:
+        call(torch)
+    reason = str(theirs.value).partition(" to view")[0].replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(RuntimeError, match=f"^{reason} to view float32"):
+        call(ad)
+
+
+def test_memory_is_shared() -> None:
+    x = ad.zeros(2, 2)
+    bits = x.view(dtype=ad.int32)
+    bits[0] = 0x3F800000
+    assert x.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert x.T.view(ad.int32).tolist() == bits.T.tolist()
+
+
+def test_no_gradient_flows() -> None:
+    x = ad.ones(4, requires_grad=True)
+    assert not x.view(ad.float64).requires_grad
+    assert not x.view(ad.float32).requires_grad
+
+
+def test_compiled_as_eager() -> None:
+    x = ad.arange(1, 5, dtype=ad.float32)
+
+    def step(x: Any) -> Any:
+        y = x * 1.0
+        y.view(ad.int32).add_(1)
+        return y, x.view(ad.int16)
+
+    for ours, theirs in zip(ad.compile(step)(x), step(x), strict=True):
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_examples_of_a_batch() -> None:
+    x = ad.arange(6, dtype=ad.float32).view(2, 3)
+    assert ad.vmap(lambda row: row.view(ad.int32))(x).tolist() == x.view(ad.int32).tolist()
+
+
+def test_other_values_are_no_shape() -> None:
+    with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
+        ad.ones(3).view("float32")

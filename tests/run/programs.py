@@ -1,0 +1,37 @@
+"""Run a program of some lines with `python -m adjoint.run`, in a new interpreter, and tell what became of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+SOURCE = Path(__file__).parents[2] / "src"
+PATHS = [str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program ended, and what it wrote."""
+
+    status: int
+    out: str
+    error: str
+
+
+def run(folder: Path, *arguments: str, **files: str) -> Done:
+    """What `python -m adjoint.run arguments…` does in `folder`, where `name="text"` makes the file name.py."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text), encoding="utf-8")
+    return start(folder, "-m", "adjoint.run", *arguments)
+
+
+def start(folder: Path, *arguments: str) -> Done:
+    """What `python arguments…` does in `folder`."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error", *arguments]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    return Done(done.returncode, done.stdout.strip(), done.stderr.strip())

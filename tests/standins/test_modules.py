@@ -1,0 +1,107 @@
+"""Modules that programs written for PyTorch import: each is there, and has the names that they take from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import adjoint as ad
+
+NAMES = {
+    "_dynamo": "config reset disable optimize OptimizedModule", "_tensor": "Tensor", "functional": "einsum norm split",
+    "autograd": "Variable Function profiler", "autograd.profiler": "profile record_function",
+    "compiler": "disable is_compiling is_dynamo_compiling reset cudagraph_mark_step_begin allow_in_graph",
+    "cuda.amp": "autocast GradScaler custom_fwd custom_bwd", "distributed": "is_available is_initialized ReduceOp",
+    "jit": "script trace ignore unused export script_method ScriptModule is_scripting is_tracing annotate Final",
+    "jit.annotations": "List BroadcastingList2", "multiprocessing": "spawn Process Queue get_context set_start_method",
+    "nn.attention": "SDPBackend sdpa_kernel", "nn.common_types": "_size_2_t _size_any_t",
+    "nn.modules.activation": "ReLU MultiheadAttention", "nn.modules.batchnorm": "_BatchNorm BatchNorm2d _NormBase",
+    "nn.modules.container": "Sequential ModuleList", "nn.modules.conv": "_ConvNd Conv2d _ConvTransposeNd",
+    "nn.modules.dropout": "_DropoutNd Dropout", "nn.modules.instancenorm": "_InstanceNorm",
+    "nn.modules.linear": "Linear Identity", "nn.modules.loss": "_Loss _WeightedLoss MSELoss",
+    "nn.modules.module": "Module _IncompatibleKeys", "nn.modules.normalization": "LayerNorm GroupNorm",
+    "nn.modules.pooling": "_MaxPoolNd MaxPool2d", "nn.modules.rnn": "RNNBase LSTM",
+    "nn.modules.utils": "_pair _single _triple _ntuple", "nn.parallel": "DataParallel DistributedDataParallel",
+    "nn.parallel.distributed": "DistributedDataParallel", "nn.parameter": "Parameter UninitializedParameter is_lazy",
+    "nn.utils.convert_parameters": "parameters_to_vector", "overrides": "has_torch_function handle_torch_function",
+    "profiler": "profile record_function ProfilerActivity schedule", "storage": "TypedStorage UntypedStorage",
+    "types": "Device Number", "utils._pytree": "tree_map tree_flatten tree_unflatten",
+    "utils.benchmark": "Timer", "utils.data._utils.collate": "default_collate",
+    "utils.data.dataloader": "default_collate _BaseDataLoaderIter", "utils.data.distributed": "DistributedSampler",
+    "utils.model_zoo": "load_url", "version": "cuda hip __version__", "return_types": "max sort",
+}  # fmt: skip
+ABSENT = ["ao.quantization", "fx", "onnx", "quantization", "sparse", "utils.cpp_extension", "distributed.fsdp"]
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_names_are_found(path: str) -> None:
+    module = import_module(f"adjoint.{path}")
+    assert [name for name in NAMES[path].split() if not hasattr(module, name)] == []
+
+
+def test_each_is_found_first_in_a_new_process() -> None:
+    lines = [f"import adjoint.{path}" for path in ("backends.cudnn", "nn.modules.batchnorm", "utils.cpp_extension")]
+    lines += ["import adjoint", "adjoint.backends.cudnn.benchmark = True", "print(adjoint.cuda.is_available())"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("path", ABSENT)
+def test_what_is_absent_can_be_imported_and_says_so_when_used(path: str) -> None:
+    module = import_module(f"adjoint.{path}")
+    assert not isinstance(ad.ones(1), module.Anything)
+    with pytest.raises(NotImplementedError, match=f"adjoint.{path}.Anything is not part of adjoint: "):
+        module.Anything(1)
+
+
+def test_marks_of_absent_parts_leave_functions_alone() -> None:
+    @ad.fx.wrap
+    def double(x: int) -> int:
+        return 2 * x
+
+    assert double(2) == 4
+    assert ad.onnx.is_in_onnx_export() is False
+
+
+def test_private_bases_tell_layers_apart() -> None:
+    from adjoint.nn.modules.batchnorm import _BatchNorm, _NormBase
+    from adjoint.nn.modules.conv import _ConvNd
+    from adjoint.nn.modules.loss import _Loss, _WeightedLoss
+
+    nn = ad.nn
+    assert isinstance(nn.BatchNorm2d(2), _BatchNorm)
+    assert not isinstance(nn.InstanceNorm2d(2), _BatchNorm)
+    assert isinstance(nn.InstanceNorm2d(2), _NormBase)
+    assert isinstance(nn.ConvTranspose1d(1, 1, 1), _ConvNd)
+    assert isinstance(nn.MSELoss(), _Loss)
+    assert isinstance(nn.CrossEntropyLoss(), _WeightedLoss)
+    assert not isinstance(nn.MSELoss(), _WeightedLoss)
+
+
+def test_bases_of_losses_and_norms_can_be_derived_from() -> None:
+    from adjoint.nn.modules.batchnorm import _BatchNorm
+    from adjoint.nn.modules.loss import _WeightedLoss
+
+    class Focal(_WeightedLoss):  # type: ignore[valid-type, misc]
+        def forward(self, x: ad.Tensor) -> ad.Tensor:
+            return (x * self.weight).sum()
+
+    class Norm(_BatchNorm):  # type: ignore[valid-type, misc]
+        def _check_input_dim(self, input: ad.Tensor) -> None:
+            if input.dim() != 3:
+                raise ValueError(f"3 dimensions, not {input.dim()}")
+
+    loss = Focal(weight=ad.tensor([1.0, 2.0]), reduction="sum")
+    assert loss(ad.ones(2)).item() == 3
+    assert loss.reduction == "sum"
+    assert list(loss.state_dict()) == ["weight"]
+    assert Norm(2)(ad.randn(4, 2, 3)).shape == (4, 2, 3)
+    with pytest.raises(ValueError, match="3 dimensions, not 2"):
+        Norm(2)(ad.ones(4, 2))
+    with pytest.raises(NotImplementedError):
+        _BatchNorm(2)(ad.ones(4, 2))

@@ -1,0 +1,297 @@
+"""What programs do with the stand-ins: scripts, groups of one process, profiles, trees, ops by name, older calls."""
+
+from __future__ import annotations
+
+import collections
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import jit
+from adjoint.utils import _pytree as pytree
+from adjoint.utils import benchmark
+
+dist: Any = ad.distributed
+
+
+def test_jit_keeps_functions_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_noted", set())
+
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    with pytest.warns(UserWarning, match="stay plain Python"):
+        assert jit.script(double) is double
+    assert jit.trace(double, ad.ones(1)) is double
+    assert jit.ignore(drop=True)(double) is jit.ignore(double) is jit.unused(double) is jit.export(double) is double
+    assert jit.wait(jit.fork(double, 3)) == 6
+    assert not jit.is_scripting()
+    assert not jit.is_tracing()
+    assert jit.annotate(int, 3) == 3
+    assert jit.isinstance([1], list[int])
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        jit.load("model.pt")
+    with pytest.raises(RuntimeError, match="training mode"):
+        jit.freeze(ad.nn.Linear(1, 1))
+
+
+def test_nothing_is_set_up_at_first() -> None:
+    assert not dist.is_available()
+    assert not dist.is_initialized()
+    for query in (dist.get_rank, dist.get_world_size, dist.barrier, dist.get_backend):
+        with pytest.raises(ValueError, match="Default process group has not been initialized"):
+            query()
+
+
+def test_a_group_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="environment variable RANK expected"):
+        dist.init_process_group("gloo")
+    with pytest.raises(NotImplementedError, match="process 1 of 2"):
+        dist.init_process_group("gloo", rank=1, world_size=2)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    dist.init_process_group("gloo")
+    try:
+        assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "gloo")
+        x, y = ad.ones(2), [ad.zeros(2)]
+        assert dist.all_reduce(x, op=dist.ReduceOp.SUM) is None
+        dist.all_gather(y, x)
+        assert x.tolist() == y[0].tolist() == [1, 1]
+        assert dist.broadcast(x, 0, async_op=True).wait()
+        with pytest.raises(ValueError, match="twice"):
+            dist.init_process_group("gloo")
+        model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
+        with model.no_sync():
+            model(x).sum().backward()
+        assert list(model.state_dict()) == ["module.weight", "module.bias"]
+    finally:
+        dist.destroy_process_group()
+    assert not dist.is_initialized()
+
+
+def test_a_profile_counts_blocks(tmp_path: Path) -> None:
+    seen: list[int] = []
+    plan = ad.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+    with ad.profiler.profile(schedule=plan, on_trace_ready=lambda p: seen.append(len(p.events()))) as profile:
+        for _ in range(6):
+            with ad.profiler.record_function("block"):
+                ad.ones(2).sum()
+            profile.step()
+    assert seen == [2]
+    with ad.autograd.profiler.profile() as profile:
+        for _ in range(3):
+            with ad.profiler.record_function("block"):
+                pass
+    (event,) = profile.key_averages()
+    assert (event.key, event.count) == ("block", 3)
+    assert event.cpu_time_total >= 0
+    assert "block" in profile.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 3
+
+
+Pair = collections.namedtuple("Pair", "a b")
+TREES: list[Any] = [
+    1, None, [1, 2], (1, [2, {"a": 3}]), {"b": 1, "a": (2,)}, Pair(1, [2]), collections.OrderedDict(x=1, y=[2]),
+    collections.deque([1, 2], maxlen=3), collections.defaultdict(list, {"a": 1}), [], {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+def test_trees_are_those_of_pytorch(tree: Any) -> None:
+    torch = pytest.importorskip("torch")
+    theirs = torch.utils._pytree
+    leaves, spec = pytree.tree_flatten(tree)
+    assert leaves == theirs.tree_flatten(tree)[0]
+    assert pytree.tree_unflatten(leaves, spec) == tree
+    assert type(pytree.tree_unflatten(leaves, spec)) is type(tree)
+    assert pytree.tree_map(str, tree) == theirs.tree_map(str, tree)
+    assert pytree.tree_map(lambda x, y: (x, y), tree, tree) == theirs.tree_map(lambda x, y: (x, y), tree, tree)
+    assert spec.num_leaves == len(leaves)
+    assert isinstance(spec, pytree.LeafSpec) is isinstance(theirs.tree_flatten(tree)[1], theirs.LeafSpec)
+
+
+def test_trees_that_differ_are_refused() -> None:
+    with pytest.raises(ValueError, match="1 leaves for a spec of 2"):
+        pytree.tree_unflatten([1], pytree.tree_structure([1, 2]))
+    with pytest.raises(ValueError, match="type mismatch"):
+        pytree.tree_map(max, [1], (2,))
+    assert pytree.tree_map_only(int, lambda x: -x, [1, "a", (2,)]) == [-1, "a", (-2,)]
+
+
+def test_an_op_by_name_has_the_gradient_that_it_was_given() -> None:
+    @ad.library.custom_op("standins::cube", mutates_args=())
+    def cube(x: ad.Tensor, times: int = 1) -> ad.Tensor:
+        return ad.tensor(x.detach().numpy() ** 3) * times
+
+    x = ad.tensor([2.0], requires_grad=True)
+    assert not cube(x).requires_grad
+
+    def backward(ctx: Any, g: Any) -> Any:
+        (kept,) = ctx.saved_tensors
+        return 3 * kept**2 * ctx.times * g, None
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.times = inputs[1]
+
+    with ad.no_grad():
+        assert ad.library.ops.standins.cube(x.detach(), times=2).item() == 16
+    cube.register_fake(lambda x, times=1: x)
+    ad.library.register_autograd("standins::cube", backward, setup_context=keep)
+    y = ad.tensor([2.0], requires_grad=True)
+    cube(y, 2).backward()
+    assert y.grad is not None
+    assert y.grad.item() == 24
+
+
+def test_two_dispatchers_disagree_and_the_first_answer_counts() -> None:
+    class Answers:
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func.__name__, [*types], args
+
+    class Declines(Answers):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return NotImplemented
+
+    @ad.overrides.wrap_torch_function(lambda a, b: (a, b))
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    first, second = Answers(), Declines()
+    assert add(1, 2) == 3
+    assert not ad.overrides.has_torch_function((ad.ones(1), 1))
+    assert add(first, second) == ("add", [Declines, Answers], (first, second))
+    with pytest.raises(TypeError, match="no implementation found for"):
+        add(second, 1)
+
+
+OLDER = [
+    "x.add(0.5, y)", "x.clone().add_(0.5, y)", "t.sub(x, 2, y)", "x.clone().sub_(2, y)", "x.addcmul(0.5, y, y)",
+    "x.clone().addcmul_(0.5, y, y)", "x.clone().addcdiv_(-0.5, x, y)", "t.addcdiv(x, 2, x, y)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", OLDER)
+def test_factors_of_old_come_ahead_of_the_operands(expression: str) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.warns(UserWarning, match="deprecated"):
+        ours = eval(expression, {"t": ad, "x": ad.tensor([1.0, 2.0]), "y": ad.tensor([3.0, 4.0])})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = eval(expression, {"t": torch, "x": torch.tensor([1.0, 2.0]), "y": torch.tensor([3.0, 4.0])})
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_parts_of_a_size_are_sizes() -> None:
+    shape, tail = ad.ones(2, 3, 4).shape, (1,)
+    assert shape[1:].numel() == 12
+    for part in (shape[:-1], shape + tail, tail + shape, shape * 2, 2 * shape):
+        assert type(part) is ad.Size
+    assert type(shape[0]) is int
+
+
+def test_types_without_tensors_can_be_named() -> None:
+    assert ad.float8_e4m3fn is ad.float8_e4m3fn
+    assert len({ad.float8_e4m3fn, ad.float8_e5m2, ad.float32}) == 3
+    assert ad.float8_e4m3fn.is_floating_point
+    assert ad.float8_e4m3fn.itemsize == 1
+    with pytest.raises(TypeError, match="no tensor can hold elements"):
+        ad.zeros(2, dtype=ad.float8_e4m3fn)
+    assert ad.sparse_coo != ad.strided
+
+
+def test_default_type_by_a_constructor() -> None:
+    try:
+        with pytest.warns(UserWarning, match="deprecated"):
+            ad.set_default_tensor_type(ad.DoubleTensor)
+        assert ad.tensor(1.0).dtype is ad.float64
+        with pytest.warns(UserWarning, match="deprecated"):
+            ad.set_default_tensor_type("torch.FloatTensor")
+        assert ad.tensor(1.0).dtype is ad.float32
+        for wrong in (ad.LongTensor, 3):
+            with pytest.warns(UserWarning, match="deprecated"), pytest.raises(TypeError, match="floating-point"):
+                ad.set_default_tensor_type(wrong)
+    finally:
+        ad.set_default_dtype(ad.float32)
+
+
+def test_a_timer_measures() -> None:
+    measured = benchmark.Timer("x + 1", globals={"x": ad.ones(2)}).timeit(10)
+    assert measured.number_per_run == 10
+    assert 0 < measured.median == measured.mean
+    assert "median" in repr(measured)
+
+
+def test_hub_reads_what_has_been_downloaded(tmp_path: Path) -> None:
+    before = ad.hub.get_dir()
+    ad.hub.set_dir(tmp_path)
+    try:
+        with pytest.raises(NotImplementedError, match="nothing is downloaded"):
+            ad.hub.load_state_dict_from_url("https://example.org/net-0123.pth")
+        (tmp_path / "checkpoints").mkdir()
+        ad.save({"w": ad.ones(2)}, tmp_path / "checkpoints" / "net-0123.pth")
+        assert ad.hub.load_state_dict_from_url("https://example.org/net-0123.pth")["w"].tolist() == [1, 1]
+    finally:
+        ad.hub.set_dir(before)
+    with pytest.raises(NotImplementedError, match="nothing is downloaded"):
+        ad.hub.load("owner/repository", "net")
+
+
+def test_an_optimizer_that_only_borrows_the_class_steps() -> None:
+    class Outer(ad.optim.Optimizer):
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+            self.param_groups = inner.param_groups
+
+        def step(self, closure: Any = None) -> Any:
+            return self.inner.step(closure)
+
+    w = ad.ones(2, requires_grad=True)
+    w.sum().backward()
+    Outer(ad.optim.SGD([w], lr=0.5)).step()
+    assert w.tolist() == [0.5, 0.5]
+
+
+PLAIN = [
+    "t.detach(x).requires_grad", "t.embedding(w, i).tolist()", "t.embedding(w, i, 1).tolist()",
+    "t.group_norm(w.reshape(2, 2, 1), 1, eps=0.5).tolist()", "t.rms_norm(w, (2,), eps=0.5).tolist()",
+    "t.sym_max(1, 2.5)", "t.sym_min(1, 2.5)", "type(t.sym_min(1, 2.5))", "t.sym_int(-2.5)", "t.sym_float(2)",
+    "t.sym_not(True)", "t.sym_ite(True, 1, 2)", "t.sym_sum([1, 2])", "x[t.newaxis].shape[0]", "t.sym_sqrt(4)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", PLAIN)
+def test_functions_of_the_top_level_are_those_of_pytorch(expression: str) -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = (
+        eval(
+            expression,
+            {
+                "t": library,
+                "x": library.ones(2, requires_grad=True),
+                "w": library.tensor([[0.5, 1.0], [2.0, 4.0]]),
+                "i": library.tensor([1, 0]),
+            },
+        )
+        for library in (ad, torch)
+    )
+    assert type(ours) is type(theirs)
+    if isinstance(ours, list):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    else:
+        assert ours == theirs
+
+
+def test_rows_of_an_embedding_get_a_gradient_but_for_the_padding() -> None:
+    w = ad.ones(3, 2, requires_grad=True)
+    ad.embedding(w, ad.tensor([0, 0, 2]), 2).sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [[2, 2], [0, 0], [0, 0]]
