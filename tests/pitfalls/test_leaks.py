@@ -156,7 +156,7 @@ def grown(step: Callable[[], Any], steps: int) -> int:
     gc.disable()
     try:
         tracemalloc.start()
-        for _ in range(200):
+        for _ in range(700):  # enough for tables that other tests have filled to be made anew before we count
             step()
         assert gc.collect() == 0  # there are no cycles; and Python's lists of freed tuples are emptied
         before = tracemalloc.get_traced_memory()[0]
