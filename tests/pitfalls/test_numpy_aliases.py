@@ -73,7 +73,7 @@ def gradient(f: Callable[[Any], Any], values: Any) -> Any:
 @pytest.mark.parametrize("save", SAVERS)
 @pytest.mark.parametrize("expose", ["detach", "data", "asarray", "from_numpy", "as_tensor", "Tensor", "a view"])
 def test_pitfall_2_what_numpy_sees_is_saved_as_a_copy(expose: str, save: str, write: str) -> None:
-    values = np.array([1.0, 2.0, 0.5, 1.5])
+    values = np.array([1.0, 2.0, 0.5, 1.5], np.float32 if expose == "Tensor" else np.float64)  # whose type it keeps
     if expose in ("from_numpy", "as_tensor", "Tensor"):
         array = values.copy()
         x = getattr(ad, expose)(array).requires_grad_()
