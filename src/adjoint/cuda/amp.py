@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from adjoint.amp import custom, grad_scaler
-from adjoint.core import autocast as casting
-from adjoint.core.dtype import dtype, float16
+from adjoint.amp import custom, older
+from adjoint.core.dtype import float16
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(casting.autocast):
+class autocast(older.Autocast):
     """`adjoint.autocast("cuda", …)`."""
 
-    def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:
-        _deprecated("autocast")
-        super().__init__("cuda", dtype, enabled, cache_enabled)
+    kind = "cuda"
+    narrow = float16
 
 
-class GradScaler(grad_scaler.GradScaler):
+class GradScaler(older.Scaler):
     """`adjoint.amp.GradScaler("cuda", …)`."""
 
-    def __init__(
-        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-        growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
-        _deprecated("GradScaler")
-        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    kind = "cuda"
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
@@ -39,11 +31,3 @@ def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
 def custom_bwd(bwd: Any = None) -> Any:
     """`adjoint.amp.custom_bwd(device_type="cuda")`."""
     return custom.custom_bwd(bwd, device_type="cuda")
-
-
-def _deprecated(name: str) -> None:
-    warnings.warn(
-        f"`adjoint.cuda.amp.{name}(args...)` is deprecated. Please use `adjoint.amp.{name}('cuda', args...)` instead.",
-        FutureWarning,
-        stacklevel=3,
-    )
