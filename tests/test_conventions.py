@@ -34,6 +34,7 @@ def test_the_table_is_found() -> None:
     assert {len(row) for row in ROWS} == {3, 4}
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0")
 @pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("row", [pytest.param(row, id=" ".join(row[:2])) for row in ROWS])
 def test_line(row: tuple[str, ...], compiled: bool) -> None:

@@ -69,12 +69,10 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions import late as _late
     from adjoint.functions.activation import *
     from adjoint.functions.creation import *
-    from adjoint.functions.einsum import *
     from adjoint.functions.gather import *
     from adjoint.functions.joining import *
     from adjoint.functions.linear import *
     from adjoint.functions.pointwise import *
-    from adjoint.functions.random import *
     from adjoint.functions.reduce import *
     from adjoint.functions.shape import *
 
@@ -136,6 +134,7 @@ if TYPE_CHECKING:
     from adjoint.functions.distance import *
     from adjoint.functions.distributions import *
     from adjoint.functions.dropping import *
+    from adjoint.functions.einsum import *
     from adjoint.functions.elementary import *
     from adjoint.functions.exchange import *
     from adjoint.functions.legacy import *
@@ -146,6 +145,7 @@ if TYPE_CHECKING:
     from adjoint.functions.plain import *
     from adjoint.functions.pooling import *
     from adjoint.functions.products import *
+    from adjoint.functions.random import *
     from adjoint.functions.ranges import *
     from adjoint.functions.rectifiers import *
     from adjoint.functions.removed import *
@@ -227,14 +227,25 @@ def __getattr__(name: str) -> Any:
 def _kernels() -> Any:
     """What makes compiled kernels for eager ops; None without llvmlite."""
     try:
-        return import_module("adjoint.compiler.native").make
+        return import_module("adjoint.compiler.eager").make
     except (ImportError, OSError):
         if _source.strict:
             raise
         return None
 
 
-_source.bring = _kernels
+def _routine(name: str) -> Any:
+    """A native function for small arrays; None without llvmlite."""
+    try:
+        with _uncollected():
+            return import_module("adjoint.compiler.kernels.routines.loading").routine(name)
+    except (ImportError, OSError, LookupError, ValueError):
+        if _source.strict:
+            raise
+        return None
+
+
+_source.bring, _source.routine = _kernels, _routine
 _answers.bring = lambda: import_module("adjoint.interop.protocols")
 
 

@@ -22,6 +22,8 @@ from tests.autograd.fuzz_programs import (
     torch,
 )
 
+from adjoint.functions.surface import APART
+
 Shape = tuple[int, ...]
 LARGEST = 200.0  # values and slopes: beyond, rounding alone would make differences
 MOST = 48  # elements
@@ -83,7 +85,12 @@ class Author:
             return
         if silent:
             self.unrecorded.add(at)
-        apart = None if region is None else self.apart(text, x, region)
+        self.add_with_twin(guard, text, None if region is None else self.apart(text, x, region))
+
+    def add_with_twin(self, guard: str, text: str, apart: str | None) -> None:
+        """Add a line that writes; Adjoint too runs it `apart` where it refuses operands in the memory it writes."""
+        if apart and any(f".{name}(" in text for name in APART):
+            text, apart = apart, None
         self.add(guard + text, guard + apart if apart else None)
 
     def new(self) -> str:
@@ -160,7 +167,7 @@ class Author:
             if self.tame(text, x, x) and memory(v) not in self.watched:
                 self.unrecorded.add(memory(v))
                 guard = "with t.no_grad(): " if self.random.random() < 0.8 else ""
-                self.add(guard + text, guard + apart if (apart := self.apart(text, x, v)) else None)
+                self.add_with_twin(guard, text, self.apart(text, x, v))
             return
         text = self.one_of(VIEWS)(self, x, v)
         if isinstance(text, str):

@@ -303,3 +303,11 @@ def test_a_scalar_gradient_is_an_array() -> None:
     assert type(x.grad.array) is np.ndarray
     (x * x).backward()
     assert x.grad.item() == 16.0
+
+
+def test_gradients_of_the_inputs_only() -> None:
+    x, w = ad.tensor([2.0], requires_grad=True), ad.tensor([3.0], requires_grad=True)
+    (g,) = ad.autograd.grad(outputs=x * w, inputs=x, create_graph=True, retain_graph=True, only_inputs=True)
+    assert (g.item(), w.grad) == (3, None)
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated and is ignored now"):
+        ad.autograd.grad(x * w, x, None, None, False, False)

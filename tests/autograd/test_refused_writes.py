@@ -19,7 +19,7 @@ import adjoint as ad
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
-    "write", [lambda y: y.add_(1.0), lambda y: y.zero_(), lambda y: y.__setitem__(..., 0.0), lambda y: y.mul_(y)]
+    "write", [lambda y: y.add_(1.0), lambda y: y.__setitem__(..., 0.0), lambda y: y.mul_(y)]
 )
 @pytest.mark.parametrize("recorded", [True, False])
 def test_memory_that_repeats_elements_is_not_written(view: Any, write: Any, recorded: bool) -> None:
@@ -28,6 +28,19 @@ def test_memory_that_repeats_elements_is_not_written(view: Any, write: Any, reco
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         write(view(x))
     assert (x.tolist(), x._version) == (before, 0)
+
+
+@pytest.mark.parametrize("view", [lambda x: x[:1].expand(2, 4)[:, 1:], lambda x: x.unfold(1, 2, 1)[:1, 1:]])
+def test_one_value_is_written_to_all_of_them(view: Any) -> None:
+    w = leaf(3, 4)
+    x = w * 2.0
+    before = x.tolist()
+    view(x).fill_(5.0)
+    assert x.tolist() == [[before[0][0], 5.0, 5.0, 5.0], *before[1:]]
+    (x * x).sum().backward()
+    assert w.grad is not None
+    wanted = [[4.0 * before[0][0], 0.0, 0.0, 0.0], *([4.0 * v for v in row] for row in before[1:])]
+    np.testing.assert_allclose(w.grad.numpy(), wanted)
 
 
 def test_windows_that_do_not_overlap_are_written() -> None:

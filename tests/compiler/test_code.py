@@ -11,8 +11,9 @@ import pytest
 from tests.compiler.test_cache_processes import start
 
 import adjoint as ad
+from adjoint.compiler import sources as files
 from adjoint.compiler.kernels import code
-from adjoint.compiler.kernels.code import Code, coded, sources
+from adjoint.compiler.kernels.code import Code, coded
 from adjoint.compiler.kernels.kernel import NAME
 from adjoint.compiler.llvm.target import Target, host
 from adjoint.core.families import unary
@@ -93,11 +94,11 @@ def test_every_op_of_the_library_is_told_from_the_others_and_a_users_op_is_not_t
 def test_changed_files_make_other_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "one.py").write_text("x = 1")
-    monkeypatch.setattr(code, "PACKAGE", str(tmp_path))
-    before = sources.__wrapped__()
-    assert sources.__wrapped__() == before
+    monkeypatch.setattr(files, "PACKAGE", str(tmp_path))
+    before = files._state.__wrapped__("ops")
+    assert files._state.__wrapped__("ops") == before
     (tmp_path / "ops" / "one.py").write_text("x = 11")
-    assert sources.__wrapped__() != before
+    assert files._state.__wrapped__("ops") != before
 
 
 def test_another_process_has_the_same_names_and_writes_nothing(tmp_path: Path) -> None:

@@ -465,6 +465,6 @@ def test_containers_of_modules(optimizer: str, floating: Any) -> None:
 
 
 def test_the_table_names_every_module() -> None:
-    classes = {n for n, c in vars(nn).items() if isinstance(c, type) and issubclass(c, nn.Module)}
+    classes = {n for n in dir(nn) if isinstance(c := getattr(nn, n), type) and issubclass(c, nn.Module)}
     named = {text.partition("(")[0] for text, _ in MODULES}
     assert classes == named | set(BESIDES)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -326,3 +327,10 @@ def test_the_names_where_pytorch_has_them() -> None:
     assert (Subset, DistributedSampler) == (data.Subset, data.DistributedSampler)
     assert sampler.Sampler is data.Sampler
     assert _utils.collate.default_collate is data.default_collate
+
+
+def test_more_workers_than_cpus_are_told() -> None:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with pytest.warns(UserWarning, match=f"This DataLoader will create {count + 1} worker processes in total. Our"):
+        data.DataLoader(range(3), num_workers=count + 1)
+    data.DataLoader(range(3), num_workers=count)

@@ -200,8 +200,9 @@ def test_transforms() -> None:
     t = ad.tensor(normal(*q.shape))
     _, pushed = ad.func.jvp(attend, (q, k, v), (t, k, v))
     step = 1e-6
-    ahead, behind = attend(q + step * t, k * (1 + step), v * (1 + step)), attend(
-        q - step * t, k * (1 - step), v * (1 - step)
+    ahead, behind = (
+        attend(q + step * t, k * (1 + step), v * (1 + step)),
+        attend(q - step * t, k * (1 - step), v * (1 - step)),
     )
     np.testing.assert_allclose(pushed.numpy(), ((ahead - behind) / (2 * step)).numpy(), rtol=1e-6, atol=1e-8)
 
@@ -253,3 +254,17 @@ def test_backward_from_outside_of_a_compiled_function() -> None:
     expected = ad.autograd.grad(attend(*given), given, g)
     for ours, theirs in zip(ad.autograd.grad(ad.compile(attend)(*given), given, g), expected, strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "settings", ["", ", is_causal=True", ", attn_mask=m", ", attn_mask=m.half()", ", attn_mask=m > 0"]
+)
+def test_half_precision_is_summed_in_float32(settings: str) -> None:
+    x = np.sin(np.arange(96.0)).reshape(2, 2, 6, 4).astype(np.float16)
+    same(
+        f"t.nn.functional.scaled_dot_product_attention(x, x, x{settings})",
+        x=x,
+        m=np.cos(np.arange(36.0)).reshape(6, 6).astype(np.float32),
+    )
+    with pytest.raises(RuntimeError, match="to have the same dtype"):
+        F.scaled_dot_product_attention(ad.tensor(x), ad.tensor(x).float(), ad.tensor(x))

@@ -77,7 +77,7 @@ def test_errors(expression: str, head: str) -> None:
 
 @pytest.mark.parametrize("data", ["a", ["a"], None, [None], object(), np.array(["a"]), np.array([object()])])
 def test_data_without_numbers(data: Any) -> None:
-    with pytest.raises(TypeError, match="can't convert"):
+    with pytest.raises(TypeError, match=r"can't convert|invalid data type"):
         ad.tensor(data)
 
 
@@ -88,6 +88,12 @@ def test_from_numpy_shares_memory() -> None:
     x[1] = 7.0
     assert x.tolist() == array.tolist() == [5.0, 7.0, 0.0]
     assert np.shares_memory(x.numpy(), array)
+
+
+def test_from_numpy_refuses_steps_between_elements() -> None:
+    pairs = np.zeros(3, np.dtype([("a", np.int8), ("b", np.int16)]))
+    with pytest.raises(ValueError, match="strides not a multiple of the element byte size"):
+        ad.from_numpy(pairs["b"])
 
 
 def test_tensor_copies() -> None:
@@ -169,7 +175,12 @@ def test_devices(make: str) -> None:
 def test_ragged_lists() -> None:
     with pytest.raises(ValueError, match=r"expected sequence of length 2 at dim 1 \(got 3\)"):
         ad.tensor([[1, 2], [1, 2, 3]])
-    with pytest.raises(ValueError, match="nested lists differ in depth at dim 1"):
+    for ragged in ([np.ones((3, 3)), np.ones((3, 0))], [[np.ones((3, 2))], [np.ones((3, 1))]], [[1, 2, 3], np.ones(2)]):
+        with pytest.raises(ValueError, match="expected sequence of length"):
+            ad.tensor(ragged)
+    with pytest.raises(TypeError, match="not a sequence"):
+        ad.tensor([[np.ones(3), np.float64(1.0)]])
+    with pytest.raises(TypeError, match="not a sequence: nested lists differ in depth at dim 1"):
         ad.tensor([[1, 2], 3])
 
 

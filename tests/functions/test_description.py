@@ -86,7 +86,7 @@ def test_apply() -> None:
     x: Any = ad.arange(3.0)
     assert x.apply_(lambda v: v * 2) is x
     assert x.tolist() == [0.0, 2.0, 4.0]
-    with pytest.raises(TypeError, match="can't call apply_ on Variable that requires grad"):
+    with pytest.raises(RuntimeError, match=r"Can't call apply_\(\) on Variable that requires grad"):
         x.requires_grad_().apply_(abs)
 
 

@@ -93,3 +93,17 @@ def test_the_loss_of_a_sequence_that_cannot_be() -> None:
     assert made[1][0].tolist()[0] == float("inf")
     for a, b in zip(made[1], made[0], strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (1, 1), (2, 3, 2), (1, 1, 1)])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_a_grid_has_a_gradient_where_nothing_depends_on_it(mode: str, sizes: tuple[int, ...]) -> None:
+    x, grid = normal(1, 2, *sizes), normal(1, *sizes, len(sizes)) * 0.3
+    for padding in ("zeros", "border", "reflection"):
+        found = []
+        for library in (ad, torch):
+            places = library.tensor(grid, requires_grad=True)
+            out = library.nn.functional.grid_sample(library.tensor(x), places, mode, padding, align_corners=True)
+            out.square().sum().backward()
+            found.append(places.grad.numpy())
+        np.testing.assert_allclose(*found, atol=1e-12)

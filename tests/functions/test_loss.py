@@ -123,6 +123,9 @@ def test_class_errors() -> None:
     x = normal(2, 3)
     same_error("t.nn.functional.cross_entropy(x, y)", "Target 7 is out of bounds", x=x, y=np.array([0, 7]))
     same_error("t.nn.functional.nll_loss(x, y)", "Target -1 is out of bounds", x=x, y=np.array([0, -1]))
+    both = "t.nn.functional.nll_loss(x, y)", "t.nn.functional.cross_entropy(x, y)"
+    for loss in both:
+        same_error(loss, "0D or 1D target tensor expected, multi-target not supported", x=x, y=np.zeros((2, 2), int))
     same_error("t.nn.functional.cross_entropy(x, y)", "Expected input batch_size (2) to match target batch_size (3)",
                x=x, y=np.array([0, 1, 1]))  # fmt: skip
     head = "weight tensor should be defined either for all 3 classes or no classes but got weight tensor of shape: [2]"

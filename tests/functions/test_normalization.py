@@ -143,3 +143,14 @@ def test_half_inputs_keep_their_type_beside_wider_weights(name: str) -> None:
 def test_instance_norm_takes_an_eps_of_0() -> None:
     out = F.instance_norm(ad.tensor([[[1.0, 3.0]]]), eps=0)
     np.testing.assert_allclose(out.numpy(), [[[-1, 1]]], rtol=1e-6)
+
+
+def test_running_statistics_have_no_derivative_forward() -> None:
+    x, mean, var = ad.rand(3, 2, 5), ad.rand(2), ad.rand(2)
+    dual = ad.autograd.forward_ad
+    with dual.dual_level():
+        moved = dual.make_dual(x, ad.ones_like(x))
+        moving = dual.make_dual(mean, ad.ones_like(mean))
+        assert ad.nn.functional.batch_norm(x, moving, var).shape == x.shape
+        with pytest.raises(RuntimeError, match="not differentiable wrt running_mean and running_var"):
+            ad.nn.functional.batch_norm(moved, moving, var)

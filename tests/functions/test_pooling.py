@@ -58,6 +58,13 @@ def test_ties_and_extremes() -> None:
     same("t.nn.functional.max_pool2d(x, 3, 2, 1)", x=RNG.integers(-9, 9, (1, 2, 5, 5)))
 
 
+def test_rows_of_a_million() -> None:
+    for pool in (ad.nn.functional.max_pool1d, ad.nn.functional.avg_pool1d):
+        out = pool(ad.ones(1, 1, 2**20 + 1), 1)
+        assert tuple(out.shape) == (1, 1, 2**20 + 1)
+        assert bool((out == 1).all())
+
+
 def test_errors() -> None:
     x = normal(1, 1, 4, 4)
     head = "pad should be at most half of effective kernel size, but got pad="

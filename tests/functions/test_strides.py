@@ -131,6 +131,17 @@ def test_resize() -> None:
     assert x.resize_as_(ad.zeros(2)).tolist() == [0.0, 1.0]
 
 
+def test_memory_that_arrays_see_does_not_grow() -> None:
+    x = ad.ones(2, 2)
+    seen = x.numpy()
+    for shared in (x, ad.from_numpy(seen)):
+        with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+            shared.resize_(3, 3)
+    assert x.resize_(2).tolist() == [1, 1]
+    del seen, shared
+    assert x.resize_(3, 3).shape == (3, 3)
+
+
 def test_shapes_under_deprecated_names() -> None:
     x: Any = ad.arange(6.0, requires_grad=True)
     with pytest.warns(UserWarning, match="non-inplace resize_as is deprecated"):

@@ -182,8 +182,21 @@ def test_running(name: str, kind: str) -> None:
 
 def test_spread_of_too_few_is_not_a_number() -> None:
     for correction in (2, 3):
-        assert np.isnan(xp.var(xp.asarray([1.0, 2.0]), correction=correction).item())
-        assert np.isnan(xp.std(xp.asarray([1.0, 2.0]), correction=correction).item())
+        for spread in (xp.var, xp.std):
+            with pytest.warns(UserWarning, match="degrees of freedom is <= 0"):
+                assert np.isnan(spread(xp.asarray([1.0, 2.0]), correction=correction).item())
+
+
+def test_signed_bounds_of_the_largest_integers() -> None:
+    x = xp.asarray([1, 2, 3], dtype=xp.uint64)
+    low, high = xp.asarray(-1, dtype=xp.int8), xp.asarray(2, dtype=xp.int64)
+    found = xp.clip(x, low, high)
+    assert (found.tolist(), found.dtype) == ([1, 2, 2], xp.uint64)
+
+
+def test_a_vector_is_solved_for_each_of_a_stack() -> None:
+    assert xp.linalg.solve(xp.ones((1, 1, 1)), xp.zeros((1,))).shape == (1, 1)
+    assert xp.linalg.solve(2 * xp.ones((3, 1, 1)), xp.ones((1,))).tolist() == [[0.5]] * 3
 
 
 CALLS: dict[str, list[tuple[Any, ...]]] = {

@@ -282,3 +282,20 @@ def test_masks_of_two_types_are_warned_of() -> None:
         x = library.ones(4, 3, 8)
         with pytest.warns(UserWarning, match="Support for mismatched key_padding_mask and attn_mask is deprecated"):
             module(x, x, x, key_padding_mask=library.ones(3, 4) > 2, attn_mask=library.zeros(4, 4))
+
+
+def test_layers_are_told_that_a_mask_is_causal() -> None:
+    told: list[Any] = []
+    x, mask = ad.ones(2, 3, 4), nn.Transformer.generate_square_subsequent_mask(3)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, batch_first=True), 1)
+    for stack, name in ((encoder, "is_causal"), (decoder, "tgt_is_causal")):
+        stack.layers[0].register_forward_pre_hook(
+            lambda _, args, named, name=name: told.append(named[name]), with_kwargs=True
+        )
+        for given, hint in ((mask, None), (mask.bool(), None), (mask, False), (ad.zeros(3, 3), None), (None, None)):
+            if stack is encoder:
+                stack(x, given, is_causal=hint)
+            else:
+                stack(x, x, given, tgt_is_causal=hint)
+    assert told == [True, True, False, False, False] * 2

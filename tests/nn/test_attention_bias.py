@@ -22,6 +22,12 @@ def test_corners() -> None:
         CausalBias(1, 2, 3)  # type: ignore[arg-type]
 
 
+def test_they_go_without_the_flag() -> None:
+    x = ad.randn(2, 5, 4)
+    with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
+        scaled_dot_product_attention(x, x, x, attn_mask=causal_upper_left(5, 5), is_causal=True)
+
+
 def test_attention_takes_them_as_masks() -> None:
     q, k, v = (ad.randn(2, 3, n, 4) for n in (5, 5, 5))
     np.testing.assert_allclose(

@@ -28,3 +28,7 @@ def test_they_have_gradients_themselves() -> None:
     nn.grad.conv1d_input((1, 1, 4), w, g).sum().backward()
     assert w.grad is not None
     assert w.grad.tolist() == [[[3, 3]]]
+
+
+def test_functional_has_them_too() -> None:
+    assert nn.functional.grad.conv2d_weight is nn.grad.conv2d_weight  # type: ignore[attr-defined]

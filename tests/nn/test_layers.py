@@ -209,7 +209,7 @@ def test_state_goes_to_torch_and_back(layer: str) -> None:
     for p in (*ours.parameters(), *ours.buffers()):
         p.data = p.data * 2 + 1
     theirs.load_state_dict({name: torch.from_numpy(t.numpy().copy()) for name, t in ours.state_dict().items()})
-    keys = other.load_state_dict({name: t.numpy() for name, t in theirs.state_dict().items()})
+    keys = other.load_state_dict({name: ad.from_numpy(t.numpy()) for name, t in theirs.state_dict().items()})
     assert str(keys) == "<All keys matched successfully>"
     for name, value in ours.state_dict().items():
         np.testing.assert_array_equal(other.state_dict()[name].numpy(), value.numpy(), strict=True)

@@ -265,7 +265,7 @@ def test_copies(twin: Any) -> None:
     "name",
     [
         name
-        for name, kind in vars(nn).items()
+        for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
         if isinstance(kind, type) and FromFunction in kind.__mro__ and name.endswith(("LU", "Loss"))
     ],
 )
@@ -485,3 +485,57 @@ def test_state_dicts_from_before_batches_were_counted_load() -> None:
     state._metadata[""]["version"] = 1
     norm.load_state_dict(state)
     assert norm.num_batches_tracked.item() == 0
+
+
+class Kept(nn.Linear):
+    """Stays in evaluation mode, and has a tensor that is neither a parameter nor a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.extra = ad.ones(2)
+
+    def train(self, mode: bool = True) -> Any:
+        return super().train(False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        self.extra = fn(self.extra)
+        return self
+
+
+def test_parts_set_their_mode_themselves() -> None:
+    net = nn.Sequential(nn.ReLU(), nn.Sequential(Kept()))
+    net.train()
+    assert [m.training for m in net.modules()] == [True, True, True, False]
+    norm = nn.BatchNorm1d(2)
+    frozen = type("Frozen", (nn.BatchNorm1d,), {"train": lambda self, mode=True: nn.Module.train(self, False)})(2)
+    net = nn.Sequential(norm, frozen).train()
+    net(ad.tensor([[1.0, 2.0], [3.0, 5.0]]))
+    assert norm.running_mean.tolist() != [0, 0]
+    assert frozen.running_mean.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("convert", "dtype"),
+    [
+        (lambda m: m.double(), ad.float64), (lambda m: m.half(), ad.float16), (lambda m: m.to(ad.float64), ad.float64),
+        (lambda m: m.type(ad.float64), ad.float64), (lambda m: m.to_empty(device="cpu"), ad.float32),
+    ],
+)  # fmt: skip
+def test_parts_convert_what_else_they_hold(convert: Any, dtype: Any) -> None:
+    net = convert(nn.Sequential(nn.Sequential(Kept())))
+    assert net[0][0].extra.dtype is net[0][0].weight.dtype is dtype
+
+
+def test_losses_take_their_operands_by_name() -> None:
+    x, y, sign = ad.ones(2, 3), ad.zeros(2, 3), ad.ones(2)
+    cosine = nn.CosineEmbeddingLoss()
+    assert cosine(x, input2=y, target=sign).item() == cosine(x, y, sign).item()
+    assert nn.ReLU()(input=-x).sum().item() == 0
+    with pytest.raises(TypeError, match="unexpected keyword argument 'margin'"):
+        cosine(x, y, sign, margin=1.0)
+
+
+def test_recurrent_modules_name_their_weights() -> None:
+    ours, theirs = nn.GRU(2, 3, 2, bidirectional=True), torch.nn.GRU(2, 3, 2, bidirectional=True)
+    assert ours._flat_weights_names == theirs._flat_weights_names

@@ -275,3 +275,41 @@ def test_a_module_called_with_other_parameters_under_an_old_name() -> None:
         out = nn.utils.stateless.functional_call(layer, {"weight": ad.ones(1, 2), "bias": ad.zeros(1)}, ad.ones(3, 2))
     assert out.tolist() == [[2.0]] * 3
     assert [w.category for w in seen] == [FutureWarning]
+
+
+def test_a_state_dict_tells_that_spectral_norm_has_both_vectors() -> None:
+    layer = nn.utils.spectral_norm(nn.Linear(3, 4))
+    assert layer.state_dict()._metadata[""] == {"version": 1, "spectral_norm": {"weight.version": 1}}
+    nn.utils.remove_spectral_norm(layer)
+    assert layer.state_dict()._metadata[""] == {"version": 1}
+
+
+def test_spectral_norm_takes_checkpoints_from_before_it_had_both_vectors() -> None:
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+    found: list[Any] = []
+    for library, make in ((ad, ad.from_numpy), (torch, torch.from_numpy)):
+        library.manual_seed(0)
+        layer = library.nn.utils.spectral_norm(library.nn.Linear(3, 4))
+        weight = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+        layer.weight_orig.data.copy_(make(weight))
+        layer.bias.data.zero_()
+        layer.weight_u.data.copy_(make(np.full(4, 0.5, np.float32)))
+        layer(make(x))
+        state = layer.state_dict()
+        del state._metadata[""]["spectral_norm"], state["weight_v"]
+        with pytest.raises(RuntimeError, match=r'Missing key.*"weight"'):
+            layer.load_state_dict(state)
+        state["weight"] = layer.weight.detach().clone()
+        fresh = library.nn.utils.spectral_norm(library.nn.Linear(3, 4)).eval()
+        fresh.load_state_dict(state)
+        layer.eval()
+        np.testing.assert_allclose(fresh(make(x)).detach().numpy(), layer(make(x)).detach().numpy(), 1e-4, 1e-6)
+        found.append(fresh.weight_v.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+def test_skip_init_leaves_values_unset() -> None:
+    layer = nn.utils.skip_init(nn.Linear, 4, 3)
+    assert not layer.weight.any()
+    assert not layer.bias.any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.functions.oracle import torch
 
@@ -64,7 +63,7 @@ def test_loading_copies_and_assigning_does_not() -> None:
 
 def test_loading_converts_the_dtype() -> None:
     net = nn.Linear(2, 1)
-    net.load_state_dict({"weight": np.array([[1.5, 2.5]]), "bias": ad.tensor([1])})
+    net.load_state_dict({"weight": ad.tensor([[1.5, 2.5]], dtype=ad.float64), "bias": ad.tensor([1])})
     assert net.weight.tolist() == [[1.5, 2.5]]
     assert net.weight.dtype is ad.float32
     assert net.bias is not None
@@ -126,3 +125,12 @@ def test_an_assigned_parameter_asks_for_a_gradient_where_its_predecessor_did() -
     assert layer.weight is weight
     assert layer.bias is bias
     assert (layer.weight.requires_grad, layer.bias.requires_grad) == (False, True)
+
+
+@pytest.mark.parametrize("value", [((1.0, 1.0), (2.0, 2.0)), 3])
+def test_what_is_no_tensor_is_not_loaded(value: Any) -> None:
+    for library in (ad, torch):
+        layer = library.nn.Linear(2, 2, bias=False)
+        for given in (value, layer.weight.detach().numpy().copy()):
+            with pytest.raises(RuntimeError, match=r"expected torch\.Tensor or Tensor-like object from checkpoint but"):
+                layer.load_state_dict({"weight": given})

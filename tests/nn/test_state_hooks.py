@@ -207,7 +207,7 @@ def test_own_state_may_be_loaded_by_itself() -> None:
     assert lists == (["x.bias"], ["x.other"], [])
     assert layer.weight.tolist() == [[0.0]]
     layer._load_from_state_dict({"weight": 5}, "", {}, False, *lists)
-    assert "expected Tensor" in lists[2][0]
+    assert "expected torch.Tensor or Tensor-like object" in lists[2][0]
 
 
 def test_extra_state() -> None:
@@ -263,3 +263,21 @@ def test_a_hook_before_loading_does_not_keep_its_module_and_travels_with_it() ->
         hook({}, "")
     with pytest.raises(RuntimeError, match="module of this hook is gone"):
         pickle.dumps(hook)
+
+
+def test_extra_state_may_bring_a_part_with_it() -> None:
+    class Holder(nn.Module):
+        def __init__(self, held: Any) -> None:
+            super().__init__()
+            self.held = held
+
+        def get_extra_state(self) -> Any:
+            return self.held
+
+        def set_extra_state(self, state: Any) -> None:
+            self.held = state
+
+    for held in ("text", 5, Holder(3)):
+        module, other = Holder(held), Holder("another")
+        other.load_state_dict(module.state_dict())
+        assert other.held is held

@@ -17,7 +17,7 @@ import numpy as np
 import adjoint
 from adjoint.core.generator import Generator
 from adjoint.core.op import Op
-from adjoint.functions import activation, classification, distance, joining, linear, loss, pooling
+from adjoint.functions import activation, classification, distance, joining, linear, loss
 from adjoint.functions import convolution as convolutions
 from adjoint.ops import (
     airy,
@@ -46,11 +46,13 @@ from adjoint.ops import (
     linalg,
     lu,
     matrix_exponential,
+    memory_order,
     movement,
     normal,
     normalization,
     ordering,
     orthogonal,
+    picking,
     places,
     random,
     reduction,
@@ -161,6 +163,8 @@ def _unary() -> list[Sample]:
         _sample(comparison.logical_not, np.array([0.0, 1.0, np.nan]), label="special"),
         _sample(bitwise.bitwise_not, _ints("not", (5,), -9, 9)),
         _sample(bitwise.bitwise_not, np.array([True, False]), label="bool"),
+        _sample(memory_order.laid, draw("laid", (2, 3, 4)), order=(0, 2, 1)),
+        _sample(memory_order.laid, draw("laid", (2, 3, 4)), label="back", order=(0, 1, 2), back=(2, 0, 1)),
         _sample(selection.cast, draw("cast", (3, 2)), dtype=np.dtype(np.float32), smooth=()),
         _sample(selection.cast, draw("cast", (3, 2)), label="to-double", dtype=np.dtype(np.float64)),
         _sample(selection.cast, draw("cast", (3, 2)), label="to-int", dtype=np.dtype(np.int64), smooth=()),
@@ -402,7 +406,7 @@ def _positions() -> list[Sample]:
         _sample(
             indexing.require, np.array(True), rows, low=-3, size=3, complaint="{} is out of range", error=IndexError
         ),
-        _sample(pooling.window_argmax, draw("pooled", (2, 6, 5)), **WINDOWS),
+        _sample(pools.window_argmax, draw("pooled", (2, 6, 5)), **WINDOWS),
         _sample(pools.window_sum, draw("pooled", (2, 6, 5)), **WINDOWS),
         _sample(pools.window_sum_input, draw("g", (2, 3, 3)), lengths=(6, 5), **WINDOWS),
         _sample(pools.max_pool, draw("pooled", (2, 6, 5)), **WINDOWS),
@@ -460,6 +464,7 @@ def _contractions() -> list[Sample]:
         _sample(joining._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
         _sample(limiting.limited, draw("limited", (3, 4)), low=-0.5, high=0.75),
         _sample(limiting.limited, draw("limited", (3, 4)), label="below", low=0, high=None),
+        _sample(picking.picked, draw("picked", (3, 4)), np.array([0, 3, 1])),
         _sample(deviation.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
         _sample(deviation.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),

@@ -178,7 +178,33 @@ def test_what_to_do_with_what_is_whole() -> None:
     save(optim.SGD(ours.parameters()), file)
     file.seek(0)
     with pytest.raises(FileError, match=r"an optimizer or a schedule whole: save its state_dict\(\)"):
-        load(file, weights_only=False)
+        load(file)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.AdamW, optim.Adagrad, optim.LBFGS])
+def test_a_trusted_file_has_a_whole_optimizer(kind: Any) -> None:
+    module = nn.Linear(2, 1)
+    optimizer = kind(module.parameters(), lr=0.5)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = module(ad.ones(1, 2)).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    file = io.BytesIO()
+    save({"module": module, "optimizer": optimizer}, file)
+    file.seek(0)
+    with pytest.raises(FileError):
+        load(file)
+    file.seek(0)
+    read = load(file, weights_only=False)
+    again = read["optimizer"]
+    assert type(again) is kind
+    assert again.param_groups[0]["params"][0] is read["module"].weight
+    assert str(again.state_dict()) == str(optimizer.state_dict())
+    again.step(lambda: ad.zeros(1))
 
 
 class Mine:

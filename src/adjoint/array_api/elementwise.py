@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from adjoint.array_api.operands import in_type, one_operand, together, two_operands
 from adjoint.core.tensor import Tensor
 from adjoint.functions import complex as parts
@@ -89,12 +91,20 @@ subtract = two_operands(arithmetic.sub)
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """x limited to [min, max], in the type of x; NaN stays, and NaN as a bound gives NaN."""
     out = x
+    min, max = _unsigned(x, min), _unsigned(x, max)
     if min is not None:
         out = pointwise.clamp(*together("clip", out, min))
     if max is not None:
         upper: Any = together("clip", out, max)
         out = pointwise.clamp(upper[0], max=upper[1])
     return selection.copy(x) if out is x else in_type(out, x.array.dtype)
+
+
+def _unsigned(x: Tensor, bound: Any) -> Any:
+    """A bound in the type of x where no integer type holds both: below zero, zero."""
+    if x.array.dtype != np.uint64 or not isinstance(bound, Tensor) or bound.array.dtype.kind != "i":
+        return bound
+    return in_type(pointwise.clamp(bound, min=0), x.array.dtype)
 
 
 def real(x: Tensor, /) -> Tensor:

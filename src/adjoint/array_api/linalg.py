@@ -141,7 +141,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x of x1 x = x2, where x2 is a vector if it has one dimension, else a stack of matrices."""
     A, B = together("solve", x1, x2)
     if B.ndim == 1:
-        column = solving.solve(A, movement.reshape(B, shape=(B.numel(), 1)))
+        column = solving.solve(A, movement.reshape(B, shape=(1,) * (A.ndim - 2) + (B.numel(), 1)))
         return movement.reshape(column, shape=tuple(column.shape[:-1]))
     lead = max(A.ndim, B.ndim)
     A, B = (movement.reshape(v, shape=(1,) * (lead - v.ndim) + tuple(v.shape)) for v in (A, B))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ def grad(
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -57,8 +59,15 @@ def grad(
 
     An input that was not used raises RuntimeError, or gives None with `allow_unused`, zeros with `materialize_grads`.
     `is_grads_batched`: the `grad_outputs` have a further dimension in front, and so have the gradients: one walk for
-    all of these rows.
+    all of these rows. `only_inputs` is of old: it warns if False, and those alone are given.
     """
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
     roots, targets = _as_tuple(outputs), _as_tuple(inputs)

@@ -22,6 +22,7 @@ from adjoint.ops import (
     indexing,
     least_squares,
     linalg,
+    memory_order,
     movement,
     ordering,
     reduction,
@@ -61,10 +62,10 @@ def batched(op: Op, operands: Operands, params: dict[str, Any], size: int, rando
 
 def rule_of(op: Op) -> Rule:
     """How this op is done for a batch."""
-    if op.family in ("unary", "binary", "elementwise"):
-        return broadcast
     if op in SHIFTED or op.leading:
         return shifted
+    if op.family in ("unary", "binary", "elementwise"):
+        return broadcast
     return _rules().get(op, one_by_one)
 
 
@@ -136,6 +137,10 @@ PARAMETERS: Changes = {
 _OF_DIAGONAL: Changes = {"at": lambda at, _: (at[0], at[1] + 1, at[2] + 1)}
 OWN_PARAMETERS: dict[Op, Changes] = {  # of ops to which a name means something else
     movement.permute.op: {"axes": lambda axes, _: (0, *(axis + 1 for axis in axes))},  # type: ignore[attr-defined]
+    memory_order.laid.op: {  # type: ignore[attr-defined]
+        "order": lambda order, _: (0, *(d + 1 for d in order)),
+        "back": lambda back, _: (0, *(d + 1 for d in back)) if back else (),
+    },
     strides.diagonal.op: _OF_DIAGONAL,  # type: ignore[attr-defined]
     strides.diagonal_back.op: _OF_DIAGONAL,  # type: ignore[attr-defined]
 }
@@ -208,7 +213,7 @@ SHIFTED = frozenset(
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
         indexing.scatter_add, indexing.argsort, ordering.leading, ordering.ranked, scan.cumprod, scan.logcumsumexp,
         scan.where_extreme, scatter.scatter, scatter.scatter_reduce, strides.diagonal, strides.diagonal_back,
-        strides.unfold, strides.unfold_back, windows.windows, windows.fold, assignment.taken,
+        strides.unfold, strides.unfold_back, windows.windows, windows.fold, assignment.taken, memory_order.laid,
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {

@@ -1,13 +1,18 @@
 """From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run. Imported on the first `compile`."""
 
-from contextlib import nullcontext
-from typing import Any
+from __future__ import annotations
 
-from adjoint.compiler.gradient import compute_gradient as compute_gradient
-from adjoint.compiler.symbolic import as_function as as_function
-from adjoint.compiler.symbolic import symbolic as symbolic
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from adjoint.core.later import later
 from adjoint.core.mode import mode, unusual
 from adjoint.core.native import eager_kernels as eager_kernels
+
+if TYPE_CHECKING:
+    from adjoint.compiler.expressions import as_function as as_function
+    from adjoint.compiler.expressions import symbolic as symbolic
+    from adjoint.compiler.gradient import compute_gradient as compute_gradient
 
 
 def is_compiling() -> bool:
@@ -61,3 +66,5 @@ __all__ = [
     "disable", "eager_kernels", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset",
     "set_stance", "symbolic",
 ]  # fmt: skip
+if not TYPE_CHECKING:
+    _, __getattr__, __dir__ = later(__name__, {"gradient": "compute_gradient", "expressions": "as_function symbolic"})

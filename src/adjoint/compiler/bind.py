@@ -235,10 +235,10 @@ class Binding:
             if kernel.generator is not None:
                 table[0] = kernel.generator.memory().ctypes.data
         for group in self.fusion.order:
-            if group.call and (view := self._truth(group)) is not None and view.base in self.buffers:
+            if group.call and (view := self.truth(group)) is not None and view.base in self.buffers:
                 self._tables[group][0] = self.buffers[view.base].array.ctypes.data + view.offset
 
-    def _truth(self, group: Group) -> View | None:
+    def truth(self, group: Group) -> View | None:
         """The truth value, in memory, that a check looks at; None if Python must look."""
         value = group.equations[0]
         if value.op.family != "check" or value in self.graph.outputs or not isinstance(value.inputs[0], Value):
@@ -249,7 +249,7 @@ class Binding:
 
     def is_native(self, group: Group) -> bool:
         """True for what a segment runs: a kernel, and a check whose truth value lies in memory."""
-        return not group.call or self._truth(group) is not None
+        return not group.call or self.truth(group) is not None
 
     def segment(self, groups: list[Group]) -> tuple[Segment, list[str]]:
         """The native call for consecutive kernels and checks, and the local arrays to pass it."""
@@ -259,7 +259,7 @@ class Binding:
         whole = divided = 0.0
         for group in groups:
             kernel, start = self.kernels.get(group), ctypes.addressof(self._tables[group])
-            view = None if kernel else self._truth(group)
+            view = None if kernel else self.truth(group)
             read = kernel.arguments if kernel else [view.base] if view else []
             for i, v in enumerate(read, kernel.first if kernel else 0):
                 if v in self.locals:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.engine import run_grad
+from adjoint.compiler.expressions import DETACH, Expression
 from adjoint.compiler.graph import Graph, Origin, Value
-from adjoint.compiler.symbolic import DETACH, Expression
 from adjoint.compiler.trace import Tracer
 from adjoint.core.mode import Scope
 from adjoint.core.node import Leaf, Node, tick
-from adjoint.core.op import Undifferentiable
 from adjoint.core.site import Site
 from adjoint.core.spec import describe
 from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.undifferentiable import Undifferentiable
 from adjoint.ops.selection import cast
 
 NOWHERE = Site("<unknown>", 0, "<unknown>")

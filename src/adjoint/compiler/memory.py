@@ -7,11 +7,12 @@ arena is fullest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adjoint.compiler.graph import Value
+if TYPE_CHECKING:
+    from adjoint.compiler.graph import Value
 
 ALIGNMENT = 64
 LENT = 1 << 16  # bytes of a value that is worth lending memory to
@@ -89,7 +90,8 @@ def _lend(spans: list[Span], late: Sequence[Span], since: int) -> tuple[dict[Val
     filled = _Filled(len(late) + len(free))
     end = max(s.last for s in (*spans, *late)) + 1
     block = {s.value: filled.add(s._replace(last=end)) for s in sorted(late, key=lambda s: -s.first)}
-    limit, lent = filled.size, dict[Value, int]()
+    limit = filled.size
+    lent: dict[Value, int] = {}
     change = np.zeros(end + 1, np.int64)  # of the bytes needed, from step to step
     for span in spans:
         _note(change, span, _needed(span))

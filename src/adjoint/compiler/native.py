@@ -1,67 +1,34 @@
-"""Kernels for eager calls: one function of arrays, traced, fused and lowered once for each set of shapes."""
+"""Recipes of kernels for eager calls: one function of arrays, traced, fused and lowered once for each set of shapes."""
 
 from __future__ import annotations
 
-import atexit
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from adjoint.compiler.bind import Binding
 from adjoint.compiler.bounds import checked
+from adjoint.compiler.cache import compile_kernel
+from adjoint.compiler.cost import seconds
+from adjoint.compiler.eager import Recipe
 from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.graph import Argument, Graph
+from adjoint.compiler.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.kernels.lower import lower_all
-from adjoint.compiler.kernels.streams.eager import Drawer
 from adjoint.compiler.layout import lay_out
 from adjoint.compiler.llvm.target import host
 from adjoint.compiler.outcome import Outcome
 from adjoint.compiler.placement import place
 from adjoint.compiler.rewrite import rewrite, without_dead
-from adjoint.compiler.runtime.entry import Segment
 from adjoint.compiler.trace import Tracer
 from adjoint.core.mode import Scope
-from adjoint.core.native import Native, Operand, source
+from adjoint.core.native import Native, Operand
 from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.ops.movement import permute
 
-source.drawer = Drawer
-SPARE = 4  # bound kernels kept for threads that call at once
 
-
-def make(native: Native, arguments: list[Any], params: dict[str, Any]) -> Callable[[list[Any]], Any] | None:
-    """What computes the function on arrays such as these; None if a part of it would be left to NumPy.
-
-    `arguments`: an `Operand` for each array, and the others as they are.
-    """
-    if not all(_has_kernels(x.dtype) for x in arguments if type(x) is Operand):
-        return None
-    try:
-        return _compiled(native, arguments, params)
-    except Exception:
-        if source.strict:
-            raise
-        return None
-
-
-_users: set[Native] = set()
-
-
-@atexit.register
-def _forget() -> None:
-    """Let go of all kernels while what they are freed with is still there."""
-    source.enabled = False
-    for native in _users:
-        native.kernels.clear()
-
-
-def _has_kernels(dtype: np.dtype[Any]) -> bool:
-    return bool(dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))))
-
-
-def _compiled(native: Native, arguments: list[Any], params: dict[str, Any]) -> Callable[[list[Any]], Any] | None:
+def recipe(native: Native, arguments: list[Any], params: dict[str, Any]) -> Recipe:
+    """What a kernel of the function is bound from; an empty recipe if a part of it would be left to NumPy."""
     graph, several = _traced(native, arguments, params)
     graph = without_dead(checked(rewrite(graph)))
     operands = [i for i, x in enumerate(arguments) if type(x) is Operand]
@@ -78,10 +45,9 @@ def _compiled(native: Native, arguments: list[Any], params: dict[str, Any]) -> C
     graph.verify()
     fusion = Fusion(graph, late)
     if any(group.call and group.equations[0].op.family != "check" for group in fusion.order):
-        return None
-    kernel = EagerKernel(graph, fusion, outcome, several)
-    _users.add(native)
-    return kernel if kernel.usable else None
+        return Recipe()
+    binding = Binding(graph, fusion, lower_all(fusion, host()), outcome)
+    return Recipe() if binding.copied_out else _written_down(binding, several)  # what is written must be so in place
 
 
 def _traced(native: Native, arguments: list[Any], params: dict[str, Any]) -> tuple[Graph, bool]:
@@ -113,51 +79,63 @@ def _operand(tracer: Tracer, x: Operand, number: int) -> Tensor:
     return moved
 
 
-class Bound(NamedTuple):
-    """Kernels with memory of their own: what one call at a time uses."""
-
-    segment: Segment
-    places: list[int]  # of the arrays that it takes, among the operands and then the results
-    in_place: bool  # all that is written
-
-
-class EagerKernel:
-    """A function of arrays in native code. Any number of threads may call it."""
-
-    __slots__ = ("_bind", "_several", "_spare", "_specs")
-
-    def __init__(self, graph: Graph, fusion: Fusion, outcome: Outcome, several: bool) -> None:
-        kernels = lower_all(fusion, host())
-        self._bind: Callable[[], Bound] = lambda: _bound(Binding(graph, fusion, kernels, outcome))
-        self._specs = [(v.shape, v.dtype) for v in outcome.results]
-        self._several = several
-        self._spare = [self._bind()]
-
-    @property
-    def usable(self) -> bool:
-        """True if what is written takes its new values where it lies."""
-        return self._spare[0].in_place
-
-    def __call__(self, operands: list[Any]) -> Any:
-        """The results in new arrays, and what is written in place; None if a check failed: NumPy says which."""
-        operands = [x if x.flags.c_contiguous and x.flags.aligned else x.copy() for x in operands]
-        made = [np.empty(shape, dtype) for shape, dtype in self._specs]
-        arrays = (*operands, *made)
-        try:
-            bound = self._spare.pop()  # in one step, whatever other threads do
-        except IndexError:
-            bound = self._bind()
-        failed = bound.segment.call(*[arrays[i] for i in bound.places])
-        if len(self._spare) < SPARE:
-            self._spare.append(bound)
-        if failed is not None:
-            return None
-        return made[0] if len(made) == 1 and not self._several else tuple(made)
-
-
-def _bound(binding: Binding) -> Bound:
+def _written_down(binding: Binding, several: bool) -> Recipe:
+    """What was bound to memory of this process, without that memory."""
+    fusion, graph, kernels = binding.fusion, binding.graph, binding.kernels
+    constants = {v: i for i, v in enumerate(graph.of_kind(Constant))}
     operands = binding.outcome.arguments
-    places = {f"a{i}": i for i in range(operands)}
-    places.update((name, operands + i) for i, name in enumerate(binding.result_names))
-    segment, names = binding.segment(binding.fusion.order)
-    return Bound(segment, [places[name] for name in names], not binding.copied_out)
+    numbers = {f"a{i}": i for i in range(operands)}
+    numbers.update((name, operands + i) for i, name in enumerate(binding.result_names))
+    places: list[int] = []
+    steps: list[tuple[str, int, int]] = []
+    rows: list[tuple[str, int]] = []
+    bindings: list[tuple[int, int]] = []
+
+    def add(v: Value, offset: int = 0) -> None:
+        if v in binding.locals:
+            number = numbers[binding.locals[v]]
+            if number not in places:
+                places.append(number)
+            bindings.append((places.index(number), len(rows)))
+            rows.append(("word", 0))
+        elif v in constants:
+            assert not offset
+            rows.append(("constant", constants[v]))
+        else:
+            rows.append(("arena", binding.plan.offsets[v] + offset))
+
+    for group in fusion.order:
+        kernel = kernels.get(group)
+        steps.append(("" if kernel is None else kernel.name, len(rows), 1 if kernel is None else kernel.tiles))
+        if kernel is None:
+            view = binding.truth(group)
+            assert view is not None, "a check of what is not in memory"
+            add(view.base, view.offset)
+            continue
+        assert kernel.generator is None
+        for v in kernel.arguments:
+            add(v)
+        rows += [("scratch", 0)] * bool(kernel.scratch)
+        rows += [("word", number) for number in kernel.numbers]
+    times = {g: seconds(g, fusion) for g in kernels}
+    return Recipe(
+        results=tuple((v.shape, _kind(v.dtype)) for v in binding.outcome.results),
+        several=several,
+        places=tuple(places),
+        steps=tuple(steps),
+        rows=tuple(rows),
+        bindings=tuple(bindings),
+        constants=tuple(v.source.array for v in constants),
+        arena=binding.plan.size,
+        scratch=max((k.scratch for k in kernels.values()), default=0),
+        seconds=sum(times.values()),
+        divided=sum(times[g] for g, kernel in kernels.items() if kernel.tiles > 1),
+        objects=tuple(compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()),
+    )
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """The word by which NumPy knows a type: what it gives for that is its own object, which a pickled one is not."""
+    if np.dtype(dtype.str) is not dtype:
+        raise TypeError(f"no eager kernel gives {dtype}")
+    return dtype.str

@@ -23,9 +23,10 @@ from adjoint.compiler.disk import own_disk
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Incoming, Setting, State, Value
 from adjoint.compiler.group import Group
-from adjoint.compiler.kernels.code import LAYERS, Code, sources
+from adjoint.compiler.kernels.code import Code
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.llvm.target import host
+from adjoint.compiler.sources import LAYERS, sources
 from adjoint.core.op import Op
 
 KIND = ".plan"

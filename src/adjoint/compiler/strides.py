@@ -78,6 +78,8 @@ class Strides:
         laid = [self._known[x] for x in v.operands]
         if is_view(v):
             return _after_view(v, laid[0])
+        if v.op.name == "laid":
+            return _unless_row_major(v.shape, tuple(-v.params["order"].index(d) for d in range(len(v.shape))))
         if laid.count(None) == len(laid) or v.size < 2:
             return None
         made = _tried(v, dict(zip(v.operands, laid, strict=True)))
@@ -122,6 +124,11 @@ def _in_order(shape: Sizes, strides: Sizes) -> Sizes:
     order = sorted(range(len(shape)), key=lambda d: -strides[d] if shape[d] > 1 else 0)
     dense = dense_strides(tuple(shape[d] for d in order))
     return tuple(dense[order.index(d)] for d in range(len(shape)))
+
+
+def _unless_row_major(shape: Sizes, strides: Sizes) -> Sizes | None:
+    found = _in_order(shape, strides)
+    return None if _alike(shape, found, dense_strides(shape)) else found
 
 
 def _follows_operands(v: Value) -> bool:

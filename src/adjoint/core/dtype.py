@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.spoken import spoken
+
 
 class dtype:
     """An element type: `adjoint.float32` and its siblings. One object each, so `is` and `==` agree."""
@@ -25,7 +27,7 @@ class dtype:
         self.is_signed = self.numpy.kind not in "bu"
 
     def __repr__(self) -> str:
-        return f"adjoint.{self.name}"
+        return f"{spoken.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return "bool_" if self.rank == 0 else self.name

@@ -102,10 +102,15 @@ def take_over(tensor: Tensor, data: Any) -> None:
 
 def apart(array: Any) -> Any:
     """`array`, or a copy where somebody outside might write it: what a node may keep for backward."""
+    return array.copy(order="K") if seen_outside(array) else array
+
+
+def seen_outside(array: Any) -> bool:
+    """True if arrays outside of the library may see the memory of `array`."""
     if type(array) is not ndarray or not exposed:
-        return array
+        return False
     exposure = exposed.get(id(owner(array)))
-    return array.copy(order="K") if exposure is not None and exposure.seen() else array
+    return exposure is not None and exposure.seen()
 
 
 def _lent(array: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,11 @@ from adjoint.core.dtype import real_type
 from adjoint.core.exposure import apart, exposed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, tick
+from adjoint.core.one_input import of_one
 from adjoint.core.op import NO_PARAMS, Op, Rule, apply, bare_node, evaluate
-from adjoint.core.parameters import parameters_of
+from adjoint.core.refusal import kinds_checked, refuse_numbers, refusing
 from adjoint.core.site import user_frame
-from adjoint.core.spec import Spec, broadcast_shapes, describe
+from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.core.storage import is_inference, share_view
 from adjoint.core.tensor import Tensor, wrap
 
@@ -50,33 +50,6 @@ def _elementwise_spec(truth: bool, check: Function, real: bool = False) -> Calla
     return spec
 
 
-def _kinds_checked(name: str, refuses: str) -> Function:
-    """A function that raises NotImplementedError for operands of a NumPy kind among `refuses`."""
-
-    def check(operands: tuple[Any, ...]) -> None:
-        for x in operands:
-            kind = getattr(x, "dtype", None)
-            if kind is not None and kind.kind in refuses:
-                other = {"b": "convert with int() or float()", "c": "take real, imag or abs"}.get(
-                    kind.kind, "convert with long()"
-                )
-                raise NotImplementedError(
-                    f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: {other} first"
-                )
-
-    return check
-
-
-def _refusing(function: Function, check: Function) -> Function:
-    @wraps(function)
-    def evaluate(*operands: Any) -> Any:
-        check(operands)
-        return function(*operands)
-
-    evaluate.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
-    return evaluate
-
-
 def unary(
     *, promotion: str | None = None, truth: bool = False, real: bool = False, scalar: Any = None, refuses: str = "",
     **facets: Any,
@@ -89,9 +62,9 @@ def unary(
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
-        check = _kinds_checked(function.__name__, refuses)
+        check = kinds_checked(function.__name__, refuses)
         op = Op(
-            _refusing(function, check) if refuses else function, rules, family="unary",
+            refusing(function, check) if refuses else function, rules, family="unary",
             spec=_elementwise_spec(truth, check, real), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         differentiable = op.rules[0] is not None
@@ -169,9 +142,9 @@ def binary(
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
-        check = _kinds_checked(function.__name__, refuses)
+        check = kinds_checked(function.__name__, refuses)
         op = Op(
-            _refusing(function, check) if refuses else function, rules, family="binary",
+            refusing(function, check) if refuses else function, rules, family="binary",
             spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
@@ -292,6 +265,7 @@ def binary(
         call = calling(general)
         call.operator = calling(as_operator)  # type: ignore[attr-defined]
         call.taking = taking  # type: ignore[attr-defined]
+        call.ufunc = ufunc  # type: ignore[attr-defined]
         return publish(call, op)
 
     return declare
@@ -311,16 +285,21 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
             array = x.array if isinstance(x, Tensor) else None
             if type(array) is not ndarray or unusual.count or not op.differentiable:
                 out = apply(op, (x,), params)
-            else:
-                try:
-                    out = wrap(function(array, **params))
-                except (ValueError, TypeError, IndexError):
-                    out = wrap(evaluate(op, (array,), params))
-                if x.node is not None:
-                    shapes = (array.shape,) if op.kept_shapes else None
-                    out.node = bare_node(op, (x.node,), params, shapes, out.array)
-            if view and array is not None and _sees(x, out.array, array, op):
-                share_view(x, out, op, params)
+                if view and array is not None and _sees(x, out.array, array, op):
+                    share_view(x, out, op, params)
+                return out
+            try:
+                data = function(array, **params)
+            except (ValueError, TypeError, IndexError):
+                data = evaluate(op, (array,), params)
+            out = wrap(data)
+            if x.node is not None:
+                shapes = (array.shape,) if op.kept_shapes else None
+                out.node = bare_node(op, (x.node,), params, shapes, data)
+            if view:
+                base = data.base
+                if data is array or (base is not None and (base is array or base is array.base)):
+                    share_view(x, out, op, params)
             return out
 
         call.view = view  # type: ignore[attr-defined]
@@ -345,7 +324,8 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
     def declare(function: Function) -> Function:
         op = Op(function, rules, family=family, spec=spec, **facets)
-        return publish(op.public, op)
+        quick = len(op.inputs) == 1 and op.plain and op.promotion is None and op.differentiable
+        return publish(of_one(op) if quick else op.public, op)
 
     return declare
 
@@ -371,17 +351,6 @@ def _split(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
 def taking(numbers: str, *calls: Any) -> Any:
     """The calls of binary ops, for programs: Python numbers may stand for the operands in `numbers` alone."""
     return tuple(call.taking(numbers) for call in calls)
-
-
-def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Any, y: Any) -> None:
-    """Raise TypeError where a Python number stands for an operand not among `numbers`, "x" and "y", or for both."""
-    places = [i for i, v in enumerate((x, y)) if isinstance(v, (int, float, complex))]
-    if len(places) < 2:
-        places = [i for i in places if "xy"[i] not in numbers]
-    for i in places:
-        label = ("input", "other")[i] if inputs[i] in ("x", "y") else inputs[i]
-        kind = type((x, y)[i]).__name__
-        raise TypeError(f"{name}(): argument '{label}' (position {i + 1}) must be Tensor, not {kind}")
 
 
 def publish(call: Function, op: Op) -> Function:

@@ -38,16 +38,22 @@ class Generator(Stream):
         sizes, kind = _sizes(shape), _floating("uniform", dtype)
         if kind.itemsize == 2:
             return _within(self.uniform(sizes, np.float32, low, high).astype(kind), low, high)
+        if low == 0 and high == 1:
+            with self._lock:
+                return self._unit(math.prod(sizes), kind).reshape(sizes)
         limit = float(np.finfo(kind).max)
         if not (abs(low) <= limit and abs(high) <= limit):
             raise RuntimeError(f"uniform: low and high must be finite numbers of {kind}, but got {low:g} and {high:g}")
         if not low <= high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
         if high - low > limit:
-            raise RuntimeError(f"uniform: the range from {low:g} to {high:g} is too wide for {kind}")
+            raise RuntimeError(
+                f"uniform_ expects to-from <= {limit:g}, the largest number of {kind}, but found to={high:g} and "
+                f"from={low:g}"
+            )
         with self._lock:
             unit = self._unit(math.prod(sizes), kind)
-        if (low, high) != (0, 1) and unit.size:
+        if unit.size:
             first, last = kind.type(low), kind.type(high)
             unit = fused_multiply_add(unit, last - first, first)
             unit[unit == last] = first  # rounding may reach the open end
@@ -153,10 +159,10 @@ class Generator(Stream):
         swaps = max(n - 1, 0)
         with self._lock:
             words = self._stream.words(swaps)
-        steps = words % np.arange(n, n - swaps, -1, dtype=np.uint64)
         order = list(range(n))
         # Each swap needs the one before it, and a list swaps faster than an array.
-        for i, j in enumerate((np.arange(swaps) + steps.astype(np.int64)).tolist()):
+        for i, word in enumerate(words.tolist()):
+            j = i + word % (n - i)
             order[i], order[j] = order[j], order[i]
         return np.array(order, kind)
 

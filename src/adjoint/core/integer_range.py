@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def upwards(kind: Kind, low: int) -> tuple[int, int]:
     return low, last + 1
 
 
+@cache
 def largest(kind: Kind) -> int:
     """The largest integer up to which the dtype has no gaps, that of int64 at most."""
     if kind == np.bool_:
@@ -56,14 +58,20 @@ def largest(kind: Kind) -> int:
     return 2 ** _digits(kind) if kind.kind in "fV" else min(int(np.iinfo(kind).max), 2**63 - 1)
 
 
+@cache
+def _smallest(kind: Kind) -> int:
+    return -largest(kind) if kind.kind in "fV" else 0 if kind == np.bool_ else int(np.iinfo(kind).min)
+
+
 def _check(kind: Kind, low: int, last: int) -> None:
-    exact = largest(kind)
-    smallest = -exact if kind.kind in "fV" else 0 if kind == np.bool_ else int(np.iinfo(kind).min)
+    smallest, exact = _smallest(kind), largest(kind)
+    if smallest <= low and last <= exact:
+        return
     for name, value in (("from", low), ("to - 1", last)):
         if smallest <= value <= exact:
             continue
         if kind.kind not in "fV" or abs(value) > _greatest(kind):
-            raise RuntimeError(f"randint: {name}: the range from {low} to {last} is out of bounds for {kind}")
+            raise RuntimeError(f"{name} is out of bounds for {kind}: the range is from {low} to {last}")
         warnings.warn(
             f"{name} is out of bounds [-(2^{_digits(kind)}), 2^{_digits(kind)}]. Due to precision limitations {kind} "
             "can support discrete uniform distribution only within this range. This warning will become an error in "

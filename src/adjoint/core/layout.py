@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjoint.core.spoken import spoken
+
 
 class layout:
     """`adjoint.strided`, the one layout there is; the others can be named."""
@@ -12,7 +14,7 @@ class layout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"adjoint.{self.name}"
+        return f"{spoken.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name
@@ -28,7 +30,7 @@ class memory_format:
         self.order = order  # of dimensions, the slowest first; empty for the order they are in
 
     def __repr__(self) -> str:
-        return f"adjoint.{self.name}"
+        return f"{spoken.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

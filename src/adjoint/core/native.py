@@ -39,9 +39,10 @@ class _Source:
 
     `enough`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is raised,
     where else NumPy takes over. `drawer`: of the state of a random stream, what draws from it; it comes with the maker.
+    `routine`: of a name, the native function for small arrays, or None.
     """
 
-    __slots__ = ("bring", "drawer", "enabled", "enough", "maker", "strict")
+    __slots__ = ("bring", "drawer", "enabled", "enough", "maker", "routine", "strict")
 
     def __init__(self) -> None:
         wish = os.environ.get("ADJOINT_EAGER_KERNELS", "1")
@@ -50,6 +51,7 @@ class _Source:
         self.bring: Callable[[], Maker | None] = lambda: None
         self.maker: Maker | None = None
         self.drawer: Callable[[Any], Any] | None = None
+        self.routine: Callable[[str], Callable[..., Any] | None] = lambda name: None
 
     def ready(self) -> bool:
         """Bring the maker, if that was not done before; False if there is none."""

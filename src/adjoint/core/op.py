@@ -19,6 +19,7 @@ from adjoint.core.site import user_place
 from adjoint.core.spec import Spec, broadcast_shapes, describe
 from adjoint.core.storage import InferenceLeaf, is_inference
 from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.undifferentiable import Undifferentiable
 
 Rule = Callable[..., Any]
 ndarray = np.ndarray
@@ -41,9 +42,10 @@ class Op:
     """
 
     __slots__ = (
-        "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family", "holomorphic", "identity",
-        "index", "inputs", "kept_shapes", "kind", "leading", "linear", "name", "native", "needs", "params", "part",
-        "plain", "positions", "promotion", "public", "rules", "saves", "scalar", "spec", "values", "variadic", "wide",
+        "_kept", "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family", "holomorphic",
+        "identity", "index", "inputs", "kept_shapes", "kind", "leading", "linear", "name", "native", "needs", "params",
+        "part", "plain", "positions", "promotion", "public", "rules", "saves", "scalar", "spec", "unruled", "values",
+        "variadic", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -96,12 +98,14 @@ class Op:
                 raise TypeError(f"op {self.name}: rule {given}= has no input {given[1:]!r}; inputs are {self.inputs}")
         self.rules = tuple(rules.get("d" + name) for name in self.inputs)
         self.differentiable = None not in self.rules
+        self.unruled = tuple(i for i, rule in enumerate(self.rules) if rule is None)
         self.needs = tuple(_needs(rule) for rule in self.rules)
         known = {*self.inputs, *self.params, "out", "i", *(f"{name}_shape" for name in self.inputs)}
         for name, needs in zip(self.inputs, self.needs, strict=True):
             if not known.issuperset(needs):
                 missing = sorted(set(needs) - known)
                 raise TypeError(f"op {self.name}: rule d{name} asks for {missing}, which it does not have")
+        self._kept: dict[tuple[bool, ...], tuple[bool, ...] | None] = {}
         self.values = frozenset((*self.inputs, "out"))
         self.saves = not self.values.isdisjoint(name for needs in self.needs for name in needs)
         places = {name: i for i, name in enumerate((*self.inputs, "out"))}
@@ -115,6 +119,19 @@ class Op:
     def rule(self, i: int) -> Rule | None:
         """The gradient rule for input `i`, counting the inputs of a variadic op one by one."""
         return self.rules[min(i, len(self.rules) - 1)]
+
+    def kept(self, wanting: tuple[bool, ...]) -> tuple[bool, ...] | None:
+        """Which inputs, and last the output, the rules for the inputs that want a gradient need; None if none."""
+        found = self._kept.get(wanting, ())
+        if found == ():
+            last = len(self.rules) - 1
+            wanted = {name for i, wants in enumerate(wanting) if wants for name in self.needs[min(i, last)]}
+            found = None
+            if not wanted.isdisjoint(self.values):
+                found = (*(self.inputs[min(i, last)] in wanted for i in range(len(wanting))), "out" in wanted)
+            if not self.variadic:  # whose inputs are of any number
+                self._kept[wanting] = found
+        return found
 
     def __repr__(self) -> str:
         return self.name
@@ -147,6 +164,17 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     for x in inputs:
         if isinstance(x, Tensor) and x.node is not None:
             _record(op, inputs, arrays, params, out)
+            break
+    return out
+
+
+def computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data: Any) -> Tensor:
+    """What a call of the op gives in default modes where its result has been found already."""
+    out = wrap(data)
+    for x in inputs:
+        if isinstance(x, Tensor) and x.node is not None:
+            arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
+            _record(op, inputs, arrays, params, out, 2)
             break
     return out
 
@@ -268,14 +296,18 @@ def _record(
     data = out.array
     if data.dtype.kind not in FLOATING:
         return
-    parents = nodes if op.differentiable else _refusing(op, nodes, arrays)
+    parents = nodes
+    for i in op.unruled:
+        if op.variadic or nodes[i] is not None:
+            parents = _refusing(op, nodes, arrays)
+            break
     saved = None
     if op.saves:
-        last = len(op.rules) - 1
-        wanted = {name for i, p in enumerate(parents) if p is not None for name in op.needs[min(i, last)]}
-        if mixed and any(op.inputs[min(i, last)] in wanted and is_inference(x) for i, x in enumerate(inputs)):
-            raise RuntimeError(NOT_SAVED)
-        saved = _kept(op, inputs, arrays, data, wanted)
+        keeps = op.kept(tuple([p is not None for p in parents]))
+        if keeps is not None:
+            if mixed and any(kept and is_inference(x) for kept, x in zip(keeps, inputs, strict=False)):
+                raise RuntimeError(NOT_SAVED)
+            saved = _kept(keeps, inputs, arrays, data)
     node = Node()
     node.op = op
     node.parents = parents
@@ -332,20 +364,15 @@ def bare_node(
     return node
 
 
-def _kept(
-    op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any, wanted: set[str]
-) -> tuple[Any, ...] | None:
-    if wanted.isdisjoint(op.values):
-        return None
-    names, last = op.inputs, len(op.inputs) - 1
+def _kept(keeps: tuple[bool, ...], inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
     kept = []
-    for i, a in enumerate(arrays):
-        if names[min(i, last)] not in wanted:
+    for keep, a, given in zip(keeps, arrays, inputs, strict=False):
+        if not keep:
             a = None
-        elif a is inputs[i] and type(a) is ndarray:
+        elif a is given and type(a) is ndarray:
             a = a.copy()  # the user's, who may write it
         kept.append(a)
-    kept.append(data if "out" in wanted else None)
+    kept.append(data if keeps[-1] else None)
     return tuple([apart(a) for a in kept] if exposed else kept)
 
 
@@ -359,24 +386,3 @@ def _packed(node: Node, inputs: tuple[Any, ...]) -> Saved:
         else kept
         for kept, given, maker in zip(node.saved, tensors, (*node.parents, None), strict=True)
     )
-
-
-class Undifferentiable(Node):
-    """Stands between an op and an input for which it has no gradient rule, though a gradient is wanted there."""
-
-    __slots__ = ()
-
-    def __init__(self, op: Op, maker: Any, array: Any) -> None:
-        self.op = op
-        self.parents = (maker,)
-        self.params = self.shapes = self.saved = self.hooks = None
-        self.shape, self.dtype = array.shape, array.dtype
-        self.order = tick()
-        self.code, self.at = user_place()
-
-    def refuse(self) -> None:
-        """Raise NotImplementedError, which is a RuntimeError: the gradient that is asked for does not exist."""
-        name = self.op.name
-        raise NotImplementedError(
-            f"the derivative for {name} is not implemented: no gradient rule for {name}, used at {self.site}"
-        )

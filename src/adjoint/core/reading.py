@@ -101,5 +101,5 @@ class Readable(Asked):
     def _number(self, reader: str) -> Any:
         array = self.numpy_view(reader)
         if array.size != 1:
-            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+            raise ValueError("only one element tensors can be converted to Python scalars")
         return array.reshape(())[()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
+from adjoint.core.spoken import spoken
+
 _at, _joined, _repeated = tuple.__getitem__, tuple.__add__, tuple.__mul__
 
 
@@ -32,4 +34,4 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"adjoint.Size([{', '.join(map(str, self))}])"
+        return f"{spoken.package}.Size([{', '.join(map(str, self))}])"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from adjoint.core.op import Op
     from adjoint.core.tensor import Tensor
 
+ref = weakref.ref
+
 
 class Storage:
     """Shared by a tensor and all its views and detached twins. A tensor that was never aliased nor written has none."""
@@ -39,8 +41,9 @@ class Storage:
 
     def add(self, tensor: Any) -> None:
         """Count `tensor` among those that see this memory."""
-        self.aliases.append(weakref.ref(tensor))
-        if len(self.aliases) > self.prune_at:
+        aliases = self.aliases
+        aliases.append(ref(tensor))
+        if len(aliases) > self.prune_at:
             self.prune()
 
     def prune(self) -> None:
@@ -188,6 +191,12 @@ def share(source: Any, alias: Any) -> None:
 
 def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
     """Record that `alias` is `op(source, **params)` in the same memory."""
+    step = (op, params, source.array.shape, alias.array.shape)
+    storage = source.memory
+    if type(storage) is Storage and not unusual.count:
+        alias.memory = View(storage, source, (step,), made)
+        storage.add(alias)
+        return
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
         alias.memory = INFERENCE
@@ -196,7 +205,6 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
         made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
         if mode.inference and source.node is not None:
             alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
-    step = (op, params, source.array.shape, alias.array.shape)
     around = None if source.memory is storage else view_of(source)
     if around is None:
         base, path = source, (step,)
@@ -205,15 +213,15 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
         if made is NORMALLY:
             made = around.made
     alias.memory = View(storage, base, path, made)
-    storage.aliases.append(weakref.ref(alias))
-    if len(storage.aliases) > storage.prune_at:
-        storage.prune()
+    storage.add(alias)
 
 
-def mark_written(tensor: Tensor, site: Site | Place) -> None:
-    """Count an in-place write, and note it for the nodes that keep this memory."""
+def mark_written(tensor: Tensor, site: Site | Place, part: Any = None) -> None:
+    """Count an in-place write, and note it for the nodes that keep this memory, or no more of it than `part`."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):
         storage.version += 1
-    if type(tensor.array) is np.ndarray:
+    if type(part) is np.ndarray:
+        writes.record_part(part, site)
+    elif type(tensor.array) is np.ndarray:
         writes.record(tensor.array, site)

@@ -111,6 +111,8 @@ class Tensor(Historied):
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over in memory from one index to the next, for each dimension or one."""
         strides = steps(as_it_lies(self))
+        if 0 in self.array.shape and not any(strides):  # NumPy gives arrays without elements none
+            strides = dense_strides(self.array.shape)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self, *, memory_format: Any = None) -> bool:

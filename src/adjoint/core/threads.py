@@ -31,7 +31,7 @@ def set_num_threads(n: int) -> None:
     """
     if type(n) is not int:
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
-    if n <= 0:
+    if not 0 < n < 2**31:
         raise RuntimeError("set_num_threads expects a positive integer")
     refuse_while_tracing("set_num_threads()")
     count[0] = min(n, sys.maxsize)

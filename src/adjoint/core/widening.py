@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MOVING_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
 MOVING = frozenset({
-    "as_strided", "cast", "copy", "gather", "index", "put_index", "put_slice", "put_view", "restride", "scatter",
-    "taken", "unfold", "where", "windows",
+    "as_strided", "cast", "copy", "gather", "index", "laid", "put_index", "put_slice", "put_view", "restride",
+    "scatter", "taken", "unfold", "where", "windows",
 })  # fmt: skip
 cast: Any = None  # changes the type of a tensor: ops/selection.py, which declares it, puts it here
 

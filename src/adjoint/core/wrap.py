@@ -23,8 +23,15 @@ def as_array(data: Any, dtype: Any = None) -> Any:
         return data
     given = isinstance(data, (np.ndarray, np.generic))
     kinds: set[Any] = set()
-    array = _array(_untensor(data, kinds))
+    try:
+        array = _array(_untensor(data, kinds))
+    except RecursionError:
+        raise TypeError("new(): self-referential lists are incompatible") from None
+    if array.dtype.kind == "O" and kinds <= PLAIN:
+        array = _of_large_numbers(array, dtype)
     if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
+        if array.dtype.kind in "US":
+            raise TypeError(f"new(): invalid data type '{'str' if array.dtype.kind == 'U' else 'bytes'}'")
         raise TypeError(
             f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
             + ", ".join(map(repr, DTYPES.values()))
@@ -74,32 +81,45 @@ def as_constructed(given: tuple[Any, ...]) -> Any:
         return array.astype(kind, copy=False)
 
 
+def _of_large_numbers(array: Any, dtype: Any) -> Any:
+    """Integers beyond those that NumPy has, in a type where they are but large. Raises ValueError for others."""
+    if dtype is None or numpy_dtype(dtype).kind in "iu":
+        raise ValueError("Overflow when unpacking long long")
+    return array.astype(np.bool_ if numpy_dtype(dtype).kind == "b" else np.float64)
+
+
 def _array(data: Any) -> Any:
     try:
         return np.asarray(data)
     except ValueError as error:
-        raise ValueError(_raggedness(data, 0) or str(error)) from error
+        found = _raggedness([data], 0)
+        if found is None:
+            raise
+        raise found from error
 
 
-def _raggedness(data: Any, dim: int) -> str | None:
-    """Where nested lists stop being a rectangle; None if they are one."""
-    if not isinstance(data, list):
-        return None
-    lengths = [len(item) if isinstance(item, (list, np.ndarray)) and np.ndim(item) else None for item in data]
+def _raggedness(level: list[Any], dim: int) -> Exception | None:
+    """Where nested lists, and arrays in them, stop being a rectangle; None if they are one. All are in `level`."""
+    lengths = [len(x) if isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim) else None for x in level]
     for length in lengths:
         if length != lengths[0]:
             if None in (length, lengths[0]):
-                return f"nested lists differ in depth at dim {dim + 1}"
-            return f"expected sequence of length {lengths[0]} at dim {dim + 1} (got {length})"
-    return next((found for item in data if (found := _raggedness(item, dim + 1))), None)
+                return TypeError(f"not a sequence: nested lists differ in depth at dim {dim}")
+            return ValueError(f"expected sequence of length {lengths[0]} at dim {dim} (got {length})")
+    return _raggedness([part for item in level for part in item], dim + 1) if lengths and lengths[0] else None
 
 
 def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
     """`array` in type `kind`. Raises RuntimeError if a Python integer does not fit, where these are `checked`."""
     out = array.astype(kind, copy=False)
-    if checked and kind.kind in "iu" and array.dtype.kind in "iu" and np.any(out != array):
+    if checked and kind.kind in "iu" and array.dtype.kind in "iu" and np.any((out != array) & ~_wrapping(array, kind)):
         raise RuntimeError(f"value cannot be converted to type {DTYPES[kind].name} without overflow")
     return out
+
+
+def _wrapping(array: Any, kind: np.dtype[Any]) -> Any:
+    """Where a negative number becomes one of an unsigned type, as in PyTorch: if its size is one of that type."""
+    return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else False
 
 
 def _untensor(data: Any, kinds: set[Any]) -> Any:

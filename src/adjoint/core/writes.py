@@ -42,13 +42,32 @@ def _checksum(array: Any) -> int:
     return crc32(bytes_of)
 
 
+class Part:
+    """Where in memory something was written, and when: an array's place and strides, without the array."""
+
+    __slots__ = ("__array_interface__", "order")
+
+    def __init__(self, array: Any, order: int) -> None:
+        self.order = order
+        self.__array_interface__ = {**array.__array_interface__, "strides": array.strides}
+
+    def meets(self, array: Any) -> bool:
+        """True if `array` has an element there, or if that would take long to find out."""
+        exactly: Any = np.may_share_memory
+        return bool(exactly(np.asarray(self), array, max_work=1000))
+
+
+MANY = 64  # parts from which on a memory counts as written all over
+
+
 class Write:
     """The last write into some memory: after which nodes, and from where; `outside`: by NumPy code, which got it there.
 
-    `seals`: of the arrays by which NumPy code might write it now.
+    `seals`: of the arrays by which NumPy code might write it now. `parts`: what was written since `all_over`, if the
+    last of them is the last write.
     """
 
-    __slots__ = ("memory", "order", "outside", "place", "seals")
+    __slots__ = ("all_over", "memory", "order", "outside", "parts", "place", "seals")
 
     def __init__(self, memory: weakref.ref[Any]) -> None:
         self.memory = memory
@@ -56,6 +75,13 @@ class Write:
         self.place: Site | Place | None = None
         self.outside = False
         self.seals: tuple[Seal, ...] = ()
+        self.parts: list[Part] = []
+        self.all_over = -1
+
+    def spares(self, array: Any, order: int) -> bool:
+        """True if all that was written since `order` is known, and none of it lies in `array`."""
+        known = self.all_over <= order and bool(self.parts) and self.parts[-1].order == self.order
+        return known and not any(part.order > order and part.meets(array) for part in self.parts)
 
     @property
     def site(self) -> Site | None:
@@ -79,6 +105,14 @@ class Writes:
     def record(self, array: Any, site: Site | Place | None, order: int | None = None) -> None:
         """Note that `array` is written now, or was written when the order was `order`."""
         self.stamp((self.of(array),), site, order)
+
+    def record_part(self, array: Any, site: Site | Place | None) -> None:
+        """Note that of the memory of `array` nothing else is written now, and not by the tensor with the history."""
+        write = self.of(array)
+        if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MANY:
+            write.parts, write.all_over = [], write.order
+        self.stamp((write,), site)
+        write.parts.append(Part(array, write.order))
 
     def of(self, array: Any) -> Write:
         """The entry for the memory of `array`, for those who write it again and again."""
@@ -122,7 +156,7 @@ class Writes:
         for seal in write.seals:
             if seal.order > max(order, write.order) and seal.broken():
                 write.order, write.site, write.outside = seal.order, seal.site, True
-        return write if write.order > order else None
+        return write if write.order > order and not write.spares(array, order) else None
 
 
 writes = Writes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
@@ -82,6 +83,7 @@ class DataLoader(Generic[Sample_co]):
         self._iterator: Pass | None = None  # that whose workers stay
         self._told: int | None = None  # how many samples an iterable dataset said that it has
         self._ready = True
+        _warn_of_many(num_workers)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._ready and name in FIXED:
@@ -210,6 +212,26 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _warn_of_many(num_workers: int) -> None:
+    """Warn of more worker processes than there are CPUs for this one."""
+    bound = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if bound else os.cpu_count()
+    if num_workers and (count is None or num_workers > count):
+        suggested = (
+            "DataLoader is not able to compute a suggested max number of worker in current system."
+            if count is None
+            else f"Our suggested max number of worker in current system is {count}"
+            f"{'' if bound else ' (`cpuset` is not taken into account)'}, which is smaller than what this DataLoader "
+            "is going to create."
+        )
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. {suggested} Please be aware that "
+            "excessive worker creation might get DataLoader running slow or even freeze, lower the worker number to "
+            "avoid potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
 
 
 def _context(given: Any, num_workers: int) -> Any:

@@ -8,20 +8,24 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import fused
-from adjoint.core.generator import default_generator
-from adjoint.core.native import natively
+from adjoint.core.native import natively, source
+from adjoint.core.routine import Routine
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import one_dim
-from adjoint.functions.memory_order import as_it_lies
 from adjoint.functions.precision import in_float32
-from adjoint.functions.surface import in_place, public
-from adjoint.ops import arithmetic, comparison, random, reduction, selection, transcendental
+from adjoint.functions.result import with_out
+from adjoint.functions.surface import in_place, named, public
+from adjoint.ops import arithmetic, comparison, reduction, selection, transcendental
 from adjoint.ops.error_function import erf_array
 
 __all__ = [
-    "dropout", "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu6", "selu", "silu", "softmax",
+    "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu6", "selu", "silu", "softmax",
     "softmin", "softplus", "tanhshrink",
 ]  # fmt: skip
+
+GELU, GELU_DX, SILU = Routine("gelu"), Routine("gelu_dx"), Routine("silu")
+SOFTMAX, SOFTMAX_DX = Routine("softmax"), Routine("softmax_dx")
+LOG_SOFTMAX, LOG_SOFTMAX_DX = Routine("log_softmax"), Routine("log_softmax_dx")
 
 
 def _finish(input: Tensor, out: Tensor, inplace: bool, name: str) -> Tensor:
@@ -31,7 +35,7 @@ def _finish(input: Tensor, out: Tensor, inplace: bool, name: str) -> Tensor:
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where x > 0, else negative_slope · x."""
     out = selection.where(comparison.gt(input, 0.0), input, arithmetic.mul(input, negative_slope))
-    return _finish(input, out, inplace, "leaky_relu_")
+    return _finish(input, named(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
 
 
 @in_float32
@@ -39,14 +43,14 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (eˣ - 1)."""
     below = selection.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
     out = selection.where(comparison.gt(input, 0.0), input, arithmetic.mul(transcendental.expm1(below), alpha))
-    return _finish(input, out, inplace, "elu_")
+    return _finish(input, named(out, "EluBackward0"), inplace, "elu_")
 
 
 @in_float32
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
-    return _finish(input, scaled, inplace, "selu_")
+    return _finish(input, named(scaled, "EluBackward0"), inplace, "selu_")
 
 
 def _below(x: Any) -> Any:
@@ -60,12 +64,16 @@ def _gelu_composite(x: Any) -> Any:
 
 @natively(6e-8)
 def _gelu_dx(g: Any, x: Any) -> Any:
+    if source.enabled and (found := GELU_DX.call(g, x)) is not None:
+        return found
     density = transcendental.exp(arithmetic.square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
     return g * (_below(x) + x * density)
 
 
 @fused(composite=_gelu_composite, native=6e-8, node="GeluBackward0", dx=_gelu_dx)
 def _gelu(x: Any) -> Any:
+    if source.enabled and (found := GELU.call(x)) is not None:
+        return found
     below = erf_array(x * math.sqrt(0.5))
     below += 1.0
     below *= 0.5
@@ -120,6 +128,8 @@ def _silu_dx(g: Any, x: Any) -> Any:
 
 @fused(composite=_silu_composite, native=6e-9, node="SiluBackward0", dx=_silu_dx)
 def _silu(x: Any) -> Any:
+    if source.enabled and (found := SILU.call(x)) is not None:
+        return found
     share: Any = transcendental.sigmoid.op.evaluate(x)  # type: ignore[attr-defined]
     return np.multiply(x, share, order="C")
 
@@ -132,18 +142,22 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return _finish(input, _silu(x), inplace, "silu_")
 
 
+@with_out
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """ln(1 + e^(beta x)) / beta; x itself where beta x exceeds the threshold."""
     scaled = arithmetic.mul(input, beta)
     linear = comparison.gt(scaled, threshold)
     below = selection.where(linear, 0.0, scaled)
-    return selection.where(linear, input, arithmetic.div(transcendental.log1p(transcendental.exp(below)), beta))
+    bent = arithmetic.div(transcendental.log1p(transcendental.exp(below)), beta)
+    return named(selection.where(linear, input, bent), "SoftplusBackward0")
 
 
+@with_out
 def logsigmoid(input: Tensor) -> Tensor:
     """ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows."""
     size = arithmetic.abs(input)
-    return arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
+    out = arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
+    return named(out, "LogSigmoidBackward0")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -155,7 +169,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     out = selection.where(
         comparison.le(input, min_val), min_val, selection.where(comparison.ge(input, max_val), max_val, input)
     )
-    return _finish(input, out, inplace, "hardtanh_")
+    return _finish(input, named(out, "HardtanhBackward0"), inplace, "hardtanh_")
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -180,12 +194,16 @@ def _softmax_composite(x: Any, *, axis: int) -> Any:
 
 @natively(5e-9)
 def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
+    if source.enabled and axis == len(out.shape) - 1 and (found := SOFTMAX_DX.call(g, out)) is not None:
+        return found
     weighted = g * out
     return weighted - out * reduction.sum(weighted, axes=(axis,), keepdims=True)
 
 
 @fused(composite=_softmax_composite, native=5e-9, node="SoftmaxBackward0", dx=_softmax_dx)
 def _softmax(x: Any, *, axis: int) -> Any:
+    if source.enabled and axis == len(x.shape) - 1 and (found := SOFTMAX.call(x)) is not None:
+        return found
     if not x.size:
         return x.copy()
     e = np.subtract(x, reduction.maximum_reduce(x, axis, None, None, True), order="C")
@@ -201,11 +219,15 @@ def _log_softmax_composite(x: Any, *, axis: int) -> Any:
 
 @natively(5e-9)
 def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
+    if source.enabled and axis == len(out.shape) - 1 and (found := LOG_SOFTMAX_DX.call(g, out)) is not None:
+        return found
     return g - transcendental.exp(out) * reduction.sum(g, axes=(axis,), keepdims=True)
 
 
 @fused(composite=_log_softmax_composite, native=5e-9, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
 def _log_softmax(x: Any, *, axis: int) -> Any:
+    if source.enabled and axis == len(x.shape) - 1 and (found := LOG_SOFTMAX.call(x)) is not None:
+        return found
     if not x.size:
         return x.copy()
     shifted = np.subtract(x, reduction.maximum_reduce(x, axis, None, None, True), order="C")
@@ -225,18 +247,20 @@ def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
     x = _floating(input, dtype, "softmax")
-    if not x.ndim:
+    rank = len(x.array.shape)
+    if not rank:
         return arithmetic.add(arithmetic.mul(x, 0.0), 1.0)
-    return _softmax(x, axis=one_dim(_implicit(dim, x.ndim), x.ndim))
+    return _softmax(x, axis=one_dim(_implicit(rank) if dim is None else dim, rank))
 
 
 @public()
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
     x = _floating(input, dtype, "log_softmax")
-    if not x.ndim:
+    rank = len(x.array.shape)
+    if not rank:
         return arithmetic.mul(x, 0.0)
-    return _log_softmax(x, axis=one_dim(_implicit(dim, x.ndim), x.ndim))
+    return _log_softmax(x, axis=one_dim(_implicit(rank) if dim is None else dim, rank))
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
@@ -244,20 +268,6 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return softmax(arithmetic.neg(input), dim, dtype=dtype)
 
 
-def _implicit(dim: int | None, rank: int) -> int:
+def _implicit(rank: int) -> int:
     """PyTorch's guess where no dimension is named: the first for 0, 1 and 3 dimensions, else the second."""
-    return dim if dim is not None else (0 if rank in (0, 1, 3) else 1)
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each element 0 with probability p, else divided by 1 - p; the input itself when not training.
-
-    Raises ValueError for a probability outside [0, 1].
-    """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    kind, source = input.array.dtype, default_generator
-    factor = as_it_lies(input, lambda shape: random.dropout_factor(shape=shape, dtype=kind, p=p, generator=source))
-    return _finish(input, arithmetic.mul(input, factor), inplace, "dropout_")
+    return 0 if rank in (0, 1, 3) else 1

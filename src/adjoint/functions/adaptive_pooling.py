@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from adjoint.core.generator import default_generator
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
-from adjoint.functions.dims import per_dimension
-from adjoint.functions.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from adjoint.functions.image_order import keeping_channels_last
+from adjoint.functions.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d, taken_at
 from adjoint.functions.precision import in_float32
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, indexing, movement, random, selection
 
 __all__ = [
@@ -56,24 +58,12 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_ind
     return _adaptive(3, input, output_size, True)
 
 
+@keeping_channels_last
 def _adaptive(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
-    name = f"adaptive_max_pool{rank}d"
-    shape = input.array.shape
-    if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
-        raise ValueError(f"Input dimension should be at least {rank + 1}")
-    if input.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}")
-    if any(not n for n in shape[1:]):
-        raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions: {list(shape)}")
-    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
-    if len(given) != rank:
-        raise RuntimeError(f"{name}(): internal error: output_size.size() must be {rank}, not {len(given)}")
-    sizes = [n if s is None else s for n, s in zip(shape[-rank:], given, strict=True)]
-    if any(s < 0 for s in sizes):
-        raise RuntimeError(f"{name}(): elements of output_size must be greater than or equal to 0, got {sizes}")
-    lead = input.ndim - rank
+    name, shape, lead = f"adaptive_max_pool{rank}d", input.array.shape, input.ndim - rank
+    sizes = adaptive_sizes(name, rank, input, output_size)
     if not all(sizes):
-        empty = movement.slice(input, bounds=(*((0, n, 1) for n in shape[:lead]), *((0, s, 1) for s in sizes)))
+        empty = no_parts(name, input, sizes)
         return (empty, selection.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
     parts = [_part(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
     x: Any = input
@@ -82,7 +72,52 @@ def _adaptive(rank: int, input: Tensor, output_size: Any, return_indices: bool) 
             x = x.index_select(axis, constant(at.ravel()))
     tables = [constant(at.ravel()) for at in parts]
     widths = tuple(at.shape[1] for at in parts)
-    return _pooled_apart(rank, x, widths, tables, shape[lead:], return_indices)
+    return _pooled_apart("AdaptiveMaxPool", input, x, widths, tables, return_indices)
+
+
+def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:
+    """How many parts each of the last `rank` dimensions has. Raises as PyTorch does for what has no such parts."""
+    shape: Any = input.array.shape
+    if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
+        raise ValueError(f"Input dimension should be at least {rank + 1}")
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}")
+    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
+    if len(given) != rank:
+        raise RuntimeError(f"{name}(): output_size must have {rank} numbers, not {len(given)}")
+    sizes = [n if s is None else s for n, s in zip(shape[-rank:], given, strict=True)]
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(f"{name}(): elements of output_size must be greater than or equal to 0, got {sizes}")
+    if input.array.dtype.kind not in "fV":
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
+    made = [*shape[:-rank], *sizes]
+    if math.prod(made) * input.array.dtype.itemsize > sys.maxsize:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={made}")
+    if not all(shape[1:]):
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(shape)}"
+        )
+    return sizes
+
+
+def no_parts(name: str, input: Tensor, sizes: list[int]) -> Tensor:
+    """The empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
+    lead = input.array.shape[: input.ndim - len(sizes)]
+    kept = [min(n, s) for n, s in zip(input.array.shape[len(lead) :], sizes, strict=True)]
+    out: Any = movement.slice(input, bounds=tuple((0, n, 1) for n in (*lead, *kept)))
+    more = tuple((0, s - n) for s, n in zip(sizes, kept, strict=True))
+    out = movement.pad(out, widths=((0, 0),) * len(lead) + more)
+
+    def refuse(g: Any) -> None:
+        raise RuntimeError(
+            f"{name}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output "
+            f"has sizes {list(g.array.shape)}"
+        )
+
+    if out.requires_grad:
+        out.register_hook(refuse)
+    return out
 
 
 def _part(length: int, parts: int) -> Any:
@@ -94,19 +129,24 @@ def _part(length: int, parts: int) -> Any:
     return at
 
 
-def _pooled_apart(rank: int, x: Any, widths: Any, tables: list[Tensor], lengths: Any, return_indices: bool) -> Any:
-    """The largest of each block of x, and their flat place: the tables say where along a dimension a slice was."""
+def _pooled_apart(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Tensor], return_indices: bool) -> Any:
+    """The largest of each block of x, slices of the input, and their flat place there: the tables say which slices."""
+    rank = len(widths)
+    node = f"{kind}{rank}DBackward0"
     if not return_indices:
-        return MAX_POOLS[rank](x, widths)
-    out, places = MAX_POOLS[rank](x, widths, return_indices=True)
+        out = MAX_POOLS[rank](x, widths)
+        return out if rank == 1 else named(out, node)
+    _, places = MAX_POOLS[rank](x.detach(), widths, return_indices=True)
+    lead = input.ndim - rank
+    lengths, sizes = input.array.shape[lead:], x.array.shape[lead:]
     where: Any = 0
-    stride, block = math.prod(lengths), math.prod(x.array.shape[x.ndim - rank :])
-    for d, (table, length) in enumerate(zip(tables, lengths, strict=True)):
-        size = x.array.shape[x.ndim - rank + d]
+    stride, block = math.prod(lengths), math.prod(sizes)
+    for table, length, size in zip(tables, lengths, sizes, strict=True):
         stride, block = stride // length, block // size
         along: Any = arithmetic.remainder(arithmetic.floor_divide(places, block), size)
         where = where + _looked_up(table, along) * stride
-    return out, where
+    out = taken_at(input, where, rank)
+    return out if rank == 1 else named(out, node), where
 
 
 def _looked_up(table: Any, along: Any) -> Any:
@@ -170,13 +210,18 @@ def _fractional(
         if len(ratios) != rank:
             raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
         output_size = [int(n * r) for n, r in zip(shape[-rank:], ratios, strict=True)]
-    sizes, widths = per_dimension(output_size, rank, "output_size"), per_dimension(kernel_size, rank, "kernel_size")
+    sizes, widths = _each(name, rank, output_size, "output_size"), _each(name, rank, kernel_size, "kernel_size")
     if input.ndim == rank + 1:
         out = _fractional(rank, input.unsqueeze(0), widths, sizes, None, return_indices, samples)
         return tuple(part.squeeze(0) for part in out) if return_indices else out.squeeze(0)
-    for n, s, k in zip(shape[2:], sizes, widths, strict=True):
-        if s < 1 or k < 1 or s + k - 1 > n:
-            raise RuntimeError(f"{name}: windows of {k} do not fit {s} times into an input of size {n}")
+    for side, n, s, k in zip(("time", "height", "width")[-rank:], shape[2:], sizes, widths, strict=True):
+        if s < 0 or k < 1:
+            raise RuntimeError(f"{name}: sizes of windows and results must not be negative, but got {widths}, {sizes}")
+        if s + k - 1 > n:
+            raise RuntimeError(f"{name}(): pool {side} {k} too large relative to input {side} {n}, for {s} windows")
+    if not all(sizes):
+        empty = movement.slice(input, bounds=tuple((0, n, 1) for n in (*shape[:2], *sizes)))
+        return (empty, selection.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
     if samples is None:
         drawn = (*shape[:2], rank)
         samples = random.uniform(shape=drawn, dtype=input.array.dtype, low=0.0, high=1.0, generator=default_generator)
@@ -193,7 +238,16 @@ def _fractional(
         sides = list(x.array.shape)
         sides[2 + d] = s * k
         x = indexing.gather(x, movement.expand(wide, shape=tuple(sides)), axis=2 + d)
-    return _pooled_apart(rank, x, widths, tables, shape[2:], return_indices)
+    return _pooled_apart("FractionalMaxPool", input, x, widths, tables, return_indices)
+
+
+def _each(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
+    """`value` for each dimension. Raises RuntimeError for another number of them."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
+    if len(given) != rank:
+        count = "" if rank == 2 else "three "
+        raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of {count}Ints, but got {value!r}")
+    return given
 
 
 def _intervals(sample: Any, length: int, parts: int, width: int) -> Any:
@@ -227,6 +281,7 @@ def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@keeping_channels_last
 def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
     if math.isinf(p):
         size: Any = arithmetic.abs(input)

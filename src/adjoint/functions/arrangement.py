@@ -117,6 +117,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     """The elements moved by `shifts` along `dims`, those beyond the end back to the start; flattened without dims."""
     steps = sizes((shifts,))
     axes = sizes((dims,)) if dims is not None else ()
+    if not steps:
+        raise RuntimeError("`shifts` required")
     if not axes:
         if len(steps) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")

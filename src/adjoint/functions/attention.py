@@ -11,7 +11,7 @@ from adjoint.core.mode import mode
 from adjoint.core.op import apply
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
-from adjoint.functions.activation import dropout
+from adjoint.functions.dropping import dropout
 from adjoint.functions.linear import matmul
 from adjoint.functions.precision import in_float32, lowering
 from adjoint.functions.surface import named
@@ -19,6 +19,7 @@ from adjoint.ops import movement, selection
 from adjoint.ops.attention import attention, attention_weights
 
 Shape = tuple[int, ...]
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 __all__ = ["scaled_dot_product_attention"]
 
 
@@ -45,7 +46,16 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, is_causal)
     if not dropout_p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
-    if enable_gqa:
+    if query.array.dtype != HALF:
+        return _attended(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    q, k, v = (selection.cast(x, dtype=SINGLE) for x in (query, key, value))
+    return selection.cast(_attended(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa), dtype=HALF)
+
+
+def _attended(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
+) -> Any:
+    if gqa:
         key, value = _repeated("key", key, query), _repeated("value", value, query)
     lead = _leading(query, key, value, attn_mask)
     if scale is None:
@@ -53,7 +63,7 @@ def scaled_dot_product_attention(
         scale = 1.0 / math.sqrt(size) if size else math.inf
     if attn_mask is not None:
         attn_mask = _full_mask(attn_mask, lead, query)
-    if dropout_p <= 0.0 and query.array.dtype.itemsize >= 4 and not _has_slope(attn_mask):
+    if dropout_p <= 0.0 and not _has_slope(attn_mask):
         return _by_op(query, key, value, attn_mask, lead, is_causal, scale)
     query, key, value = (_stacked(x, lead) for x in (query, key, value))
     weights = attention_weights(query, key, attn_mask, scale, is_causal)
@@ -125,6 +135,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
             f"{mask.dtype} and  query.dtype: {query.dtype} instead."
         )
     if causal:
+        if hasattr(mask, "variant"):
+            raise ValueError("CausalBias should not be used with causal=True")
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 
 

@@ -9,6 +9,7 @@ from adjoint.core.generator import default_generator
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import softmax
 from adjoint.functions.dims import one_dim
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.precision import in_float32
 from adjoint.ops import arithmetic, movement, random, scatter, selection, transcendental
 from adjoint.ops.pooling import window_sum
@@ -16,6 +17,7 @@ from adjoint.ops.pooling import window_sum
 __all__ = ["channel_shuffle", "gumbel_softmax", "local_response_norm", "native_channel_shuffle"]
 
 
+@keeping_channels_last
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """(N, C, …) with channels in the order 0, C/g, 2 C/g, …, 1, …: g groups dealt out as cards are.
 

@@ -7,14 +7,21 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import fused
-from adjoint.core.op import apply
+from adjoint.core.mode import unusual
+from adjoint.core.native import source
+from adjoint.core.op import apply, computed
+from adjoint.core.routine import Routine
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.activation import log_softmax
 from adjoint.functions.loss import named_reduction, reduced
 from adjoint.functions.precision import sensitive
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
 
 __all__ = ["cross_entropy", "nll_loss", "one_hot"]
+
+NODE = "NllLossBackward0"
+MEAN_NLL, MEAN_NLL_DX = Routine("mean_nll"), Routine("mean_nll_dx")
 
 
 @sensitive
@@ -41,6 +48,10 @@ def cross_entropy(
     if weight is not None:
         _check_weight(weight, input.array.shape[axis])
     logs = log_softmax(input, axis)
+    if weight is None and reduction == "mean" and label_smoothing == 0.0:
+        loss = _quick_mean(logs, target, ignore_index)
+        if loss is not None:
+            return loss
     if target.array.shape == input.array.shape:
         if target.array.dtype.kind not in "fV":
             raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
@@ -107,6 +118,8 @@ def nll_loss(
         raise RuntimeError(f"expected scalar type {input.dtype} but found {weight.dtype}")
     if target.array.shape != expected and len(shape) > 2 and target.array.shape[:1] == shape[:1]:
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(target.array.shape)}")
+    if len(shape) == 2 and target.ndim > 1 and not batches_differ:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.array.shape != expected:
         raise ValueError(
             f"Expected input batch_size ({shape[0]}) to match target batch_size "
@@ -114,6 +127,8 @@ def nll_loss(
             f"needs a target of {tuple(expected)}, got {tuple(target.array.shape)}"
         )
     in_one_op = weight is None and reduction == "mean" and len(shape) == 2
+    if in_one_op and (loss := _quick_mean(input, target, ignore_index)) is not None:
+        return loss
     if in_one_op and indexing.within(target, shape[1]):
         return _mean_nll(input, target, ignore=ignore_index)
     counted = comparison.ne(target, ignore_index)
@@ -124,14 +139,23 @@ def nll_loss(
     picked = _picked(input, safe, axis)
     if weight is None:
         loss = selection.where(counted, arithmetic.neg(picked), 0.0)
-        if reduction != "mean":
-            return reduced(loss, reduction)
-        return reduced(loss, "mean", selection.cast(counted, dtype=input.array.dtype))
+        share = selection.cast(counted, dtype=input.array.dtype) if reduction == "mean" else None
+        return named(reduced(loss, reduction, share), NODE)
     _check_weight(weight, shape[axis])
     if reduction == "mean" and input.ndim == 2 and not weight.requires_grad:
         return _mean_weighted_nll(input, target, weight, ignore=ignore_index)
     share = _weights(safe, weight, counted, input)
-    return reduced(selection.where(counted, -(picked * share), 0.0), reduction, share)
+    return named(reduced(selection.where(counted, -(picked * share), 0.0), reduction, share), NODE)
+
+
+def _quick_mean(logs: Tensor, target: Tensor, ignore: int) -> Tensor | None:
+    """The mean loss of a small batch of (N, C) in which nothing is to be ignored; None where it is no such thing."""
+    x, classes = logs.array, target.array
+    if unusual.count or not source.enabled or ignore >= 0 or len(x.shape) != 2 or x.shape[:1] != classes.shape:
+        return None
+    found = MEAN_NLL.call(x, classes)
+    op = _mean_nll.op  # type: ignore[attr-defined]
+    return None if found is None else computed(op, (logs, target), {"ignore": ignore}, found)
 
 
 def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
@@ -143,15 +167,19 @@ def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
 
 def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
     """-g/n at each counted sample's class."""
+    if source.enabled and ignore < 0 and type(g) is np.ndarray:
+        out = np.zeros(logs_shape, g.dtype)
+        if MEAN_NLL_DX.call(g, target, out) is not None:
+            return out
     counted = comparison.ne(target, ignore)
     count = reduction.sum(selection.cast(counted, dtype=getattr(g, "array", g).dtype), axes=(0,), keepdims=False)
-    share = selection.where(counted, -(g / count), 0.0)
+    share = selection.where(counted, arithmetic.neg(arithmetic.div(g, count)), 0.0)
     column = (logs_shape[0], 1)
     at = movement.reshaped(selection.where(counted, target, np.asarray(0, np.int64)), column)
     return indexing.scatter_add(movement.reshaped(share, column), at, shape=logs_shape, axis=1)
 
 
-@fused(composite=_mean_nll_composite, node="NllLossBackward0", dlogs=_mean_nll_dlogs)
+@fused(composite=_mean_nll_composite, node=NODE, dlogs=_mean_nll_dlogs)
 def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
     counted = target != ignore
     count = np.count_nonzero(counted)
@@ -181,7 +209,7 @@ def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple
     return indexing.scatter_add(each, movement.reshape(at, shape=column), shape=logs_shape, axis=1)
 
 
-@fused(composite=_mean_weighted_nll_composite, node="NllLossBackward0", dlogs=_mean_weighted_nll_dlogs)
+@fused(composite=_mean_weighted_nll_composite, node=NODE, dlogs=_mean_weighted_nll_dlogs)
 def _mean_weighted_nll(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
     counted = target != ignore
     safe = np.where(counted, target, 0)

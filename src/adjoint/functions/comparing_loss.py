@@ -11,6 +11,7 @@ from adjoint.functions.loss import named_reduction, reduced
 from adjoint.functions.pointwise import clamp
 from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.reduce import norm
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, elementary, movement, reduction, selection, transcendental
 
 __all__ = [
@@ -71,7 +72,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """ln(1 + e^(-t x)), t being 1 or -1."""
     loss = transcendental.log1p(transcendental.exp(arithmetic.mul(arithmetic.neg(target), input)))
-    return reduced(loss, named_reduction(size_average, reduce, reduction))
+    return named(reduced(loss, named_reduction(size_average, reduce, reduction)), "SoftMarginLossBackward0")
 
 
 @sensitive

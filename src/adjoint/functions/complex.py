@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.dtype import DTYPES, complex64, complex128
-from adjoint.core.families import refuse_numbers
+from adjoint.core.refusal import refuse_numbers
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, as_it_lies, method
 from adjoint.functions import shape
@@ -14,6 +14,7 @@ from adjoint.functions.result import with_out
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, movement
 from adjoint.ops import complex as ops
+from adjoint.ops.scalar_types import scalar_type
 from adjoint.ops.transcendental import cos, sin
 
 __all__ = [
@@ -50,11 +51,13 @@ def _check_parts(name: str, labels: tuple[str, str], x: Tensor, y: Tensor) -> No
     kinds = [DTYPES[t.array.dtype] for t in (x, y)]
     if any(kind.name not in ("float32", "float64") for kind in kinds):
         raise RuntimeError(
-            f"Expected both inputs to be Float or Double tensors but got {kinds[0].name} and {kinds[1].name}"
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{scalar_type(kinds[0])} and {scalar_type(kinds[1])}"
         )
     if kinds[0] is not kinds[1]:
         raise RuntimeError(
-            f"Expected object of scalar type {kinds[0].name} but got scalar type {kinds[1].name} for second argument"
+            f"Expected object of scalar type {scalar_type(kinds[0])} but got scalar type {scalar_type(kinds[1])} for "
+            "second argument"
         )
 
 

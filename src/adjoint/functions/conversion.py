@@ -9,11 +9,15 @@ from typing import Any
 from adjoint.core import dtype as dtypes
 from adjoint.core.device import device, require_cpu
 from adjoint.core.dtype import numpy_dtype
-from adjoint.core.tensor import Tensor, method
+from adjoint.core.layout import preserve_format
+from adjoint.core.tensor import Tensor, as_it_lies, method
 from adjoint.functions import creation
+from adjoint.functions.memory_order import order_of
+from adjoint.functions.pointwise import clone
 from adjoint.functions.shape import contiguous, expand
 from adjoint.ops import selection
 from adjoint.ops.inplace import content_of, write
+from adjoint.ops.memory_order import channels_lie_last, laid
 
 __all__: list[str] = []
 
@@ -34,13 +38,21 @@ def to(
     if device is not None:
         require_cpu(device)
     if dtype is None or numpy_dtype(dtype) == self.array.dtype:
-        out = selection.copy(self) if copy else self
+        out = clone(self) if copy else self
     else:
         target = numpy_dtype(dtype)
         if self.array.dtype.kind == "c" and target.kind not in "cb":
             warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
         out = selection.cast(self, dtype=target)
-    return out if memory_format is None else contiguous(out, memory_format)
+    return out if memory_format in (None, preserve_format) else _formatted(out, memory_format)
+
+
+def _formatted(x: Tensor, memory_format: Any) -> Tensor:
+    """x itself if it lies so, else a copy; where sizes of 1 leave that open, the strides of their dimensions tell."""
+    order, last = order_of(x, memory_format), channels_lie_last(as_it_lies(x))
+    if order:
+        return x if last else laid(x, order=order)
+    return selection.copy(x) if last else contiguous(x)
 
 
 _Device = device

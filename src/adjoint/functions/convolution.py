@@ -9,6 +9,7 @@ from adjoint.core.families import fused
 from adjoint.core.tensor import Tensor
 from adjoint.functions.dims import per_dimension
 from adjoint.functions.framing import framed
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.precision import lowering
 from adjoint.functions.surface import named
 from adjoint.ops import convolution as ops
@@ -42,6 +43,7 @@ def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, d
     return out
 
 
+@keeping_channels_last
 def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
@@ -63,12 +65,14 @@ def _conv(
         raise RuntimeError(f"{name}: negative padding is not supported, but got padding={padding}")
     if any(d < 1 for d in dilation):
         raise RuntimeError(f"{name}: dilation should be greater than zero, but got dilation={dilation}")
-    for n, p, k, d in zip(input.array.shape[2:], padding, weight.array.shape[2:], dilation, strict=True):
-        if n + 2 * p < d * (k - 1) + 1:
-            raise RuntimeError(
-                f"{name}: Kernel size can't be greater than actual input size: padded input {n + 2 * p}, kernel "
-                f"{d * (k - 1) + 1}"
-            )
+    sides = [n + 2 * p for n, p in zip(input.array.shape[2:], padding, strict=True)]
+    reach = [d * (k - 1) + 1 for k, d in zip(weight.array.shape[2:], dilation, strict=True)]
+    if any(n < r for n, r in zip(sides, reach, strict=True)):
+        found, wanted = (" x ".join(map(str, sizes)) for sizes in (sides, reach))
+        raise RuntimeError(
+            f"{name}: Calculated padded input size per channel: ({found}). Kernel size: ({wanted}). Kernel size can't "
+            "be greater than actual input size"
+        )
     settings = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if bias is None:
         return ops.convolution(input, weight, **settings)
@@ -148,6 +152,7 @@ def conv3d(
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
+@keeping_channels_last
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
 

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.device import require_cpu
-from adjoint.core.dtype import default, numpy_dtype, promote
+from adjoint.core.dtype import as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.exposure import take_over
 from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
 from adjoint.functions.dims import named_size, sizes
+from adjoint.functions.even_steps import even_steps
+from adjoint.functions.memory_order import order_of
 from adjoint.functions.result import into
 from adjoint.ops import creation as ops
 from adjoint.ops import movement, selection
+from adjoint.ops.memory_order import laid
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace",
@@ -27,6 +31,8 @@ __all__ = [
 def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
     if device is not None:
         require_cpu(device)
+    if requires_grad and not is_floating(out.array):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return out.requires_grad_() if requires_grad else out
 
 
@@ -66,6 +72,8 @@ def asarray(
     given = _memory_of(obj, dtype)
     if given is None:
         if copy is False:
+            if isinstance(obj, np.generic):
+                raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
     if copy:
@@ -80,7 +88,8 @@ def _aliased(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | Non
     kind = x.array.dtype if dtype is None else numpy_dtype(dtype)
     if kind != x.array.dtype:
         if copy is False:
-            raise ValueError(f"can't alias tensor with dtype {x.dtype} into dtype {dtype}.")
+            names = scalar_type(x.dtype), scalar_type(as_dtype(dtype))
+            raise ValueError(f"can't alias tensor with dtype '{names[0]}' into dtype '{names[1]}'.")
         x = selection.cast(x, dtype=kind)
     elif copy:
         x = selection.copy(x)
@@ -93,6 +102,10 @@ def _memory_of(obj: Any, dtype: Any) -> Any:
         return obj
     if isinstance(obj, np.generic):
         return None
+    if type(obj).__name__ == "PyCapsule":
+        from adjoint.functions.exchange import from_dlpack
+
+        return from_dlpack(obj).array
     if hasattr(obj, "__dlpack__"):
         return np.from_dlpack(obj)
     if hasattr(obj, "__array__"):
@@ -108,12 +121,17 @@ def from_numpy(ndarray: Any, /) -> Tensor:
     """A tensor over the memory of an ndarray: each sees the other's writes.
 
     Raises TypeError for anything but an ndarray of a type that tensors have, and ValueError for an array whose memory
-    no tensor can share: of negative strides or another byte order.
+    no tensor can share: of negative strides, of strides that are no whole number of elements, or of another byte order.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if any(step < 0 for step in ndarray.strides):
         raise ValueError("At least one stride in the given numpy array is negative; pass array.copy()")
+    if ndarray.itemsize and any(step % ndarray.itemsize for step in ndarray.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the "
+            "memory."
+        )
     if not ndarray.dtype.isnative:
         raise ValueError("given numpy array has byte order different from the native byte order; use astype() first")
     out = constant(as_array(ndarray))
@@ -127,7 +145,7 @@ def full(
 ) -> Tensor:  # fmt: skip
     """`size` filled with one value, whose Python type gives the dtype unless named."""
     if out is not None:
-        return into(out, full, size, fill_value, dtype=dtype or out.dtype)
+        return _leaf(into(out, full, size, fill_value, dtype=type_of(out, dtype)), requires_grad, device)
     shape = sizes((size,) if isinstance(size, int) else tuple(size))
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
@@ -153,6 +171,9 @@ def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         else:
             one: Any = selection.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
             return selection.copy(movement.expand(one, shape=shape))
+    if math.prod(n or 1 for n in shape) * kind.itemsize >= 2**63:
+        what = "Stride" if 0 in shape else "Storage size"
+        raise RuntimeError(f"{what} calculation overflowed with sizes={list(shape)}")
     if kind.kind in "iu":
         value = selection.number_in(value, kind).item()
     if unusual.count and mode.tracer is not None:
@@ -171,7 +192,16 @@ def _written(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named
     """`function` of a size, written into `out`, which may be None."""
     if out is None:
         return function(*size, dtype=dtype, **named)
-    return into(out, function, *size, dtype=dtype or out.dtype, **named)
+    return into(out, function, *size, dtype=type_of(out, dtype), **named)
+
+
+def type_of(out: Any, dtype: Any) -> Any:
+    """The dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
+    if dtype is not None and as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(
+            f"dtype {scalar_type(as_dtype(dtype))} does not match dtype of out parameter ({scalar_type(out.dtype)})"
+        )
+    return out.dtype
 
 
 def zeros(
@@ -180,7 +210,7 @@ def zeros(
 ) -> Tensor:  # fmt: skip
     """Zeros of the default dtype or `dtype`."""
     if "out" in named:
-        return _written(zeros, size, dtype, **named)
+        return _leaf(_written(zeros, size, dtype, **named), requires_grad, device)
     return _leaf(_filled(named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
@@ -190,7 +220,7 @@ def ones(
 ) -> Tensor:  # fmt: skip
     """Ones of the default dtype or `dtype`."""
     if "out" in named:
-        return _written(ones, size, dtype, **named)
+        return _leaf(_written(ones, size, dtype, **named), requires_grad, device)
     return _leaf(_filled(named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
@@ -199,7 +229,11 @@ def empty(
     pin_memory: bool = False, memory_format: Any = None, **named: Any,
 ) -> Tensor:  # fmt: skip
     """A tensor whose elements are still to be written; they are zero."""
-    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named)
+    if memory_format is None:
+        return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named)
+    out = zeros(*size, dtype=dtype, device=device, **named)
+    order = order_of(out, memory_format)
+    return _leaf(laid(out, order=order) if order else out, requires_grad, device)
 
 
 def full_like(
@@ -208,7 +242,11 @@ def full_like(
 ) -> Tensor:  # fmt: skip
     """The shape and dtype of `input`, filled with one value."""
     kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
-    return _leaf(_filled(input.array.shape, fill_value, kind), requires_grad, device)
+    out = _filled(input.array.shape, fill_value, kind)
+    order = order_of(input, memory_format)
+    if order:
+        out = laid(out, order=order)
+    return _leaf(out, requires_grad, device)
 
 
 def zeros_like(
@@ -216,7 +254,7 @@ def zeros_like(
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Zeros in the shape and dtype of `input`."""
-    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
 
 
 def ones_like(
@@ -224,7 +262,7 @@ def ones_like(
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Ones in the shape and dtype of `input`."""
-    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
 
 
 def empty_like(
@@ -232,7 +270,7 @@ def empty_like(
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor in the shape and dtype of `input`, to be written; it is zero."""
-    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
 
 
 def arange(
@@ -244,7 +282,7 @@ def arange(
     Bounds of an integer `dtype` lose their fractions. Raises RuntimeError for a step of zero or away from `end`.
     """
     if out is not None:
-        return into(out, arange, start, end, step, dtype=dtype or out.dtype)
+        return into(out, arange, start, end, step, dtype=type_of(out, dtype))
     if end is None:
         start, end = 0, start
     elif start is None:
@@ -265,6 +303,8 @@ def arange(
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
     kind = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if whole else default.floating.numpy)
     count = math.ceil((end - start) / step)
+    if count >= 2**60:
+        raise RuntimeError("invalid size, possible overflow?")
     made: Tensor = ops.iota(count=count, start=start, step=step, dtype=kind)
     return _leaf(made, requires_grad, device)
 
@@ -275,13 +315,40 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """`steps` numbers from `start` to `end`, both included, equally far apart."""
     if out is not None:
-        return into(out, linspace, start, end, steps, dtype=dtype or out.dtype)
+        return into(out, linspace, start, end, steps, dtype=type_of(out, dtype))
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    kind = numpy_dtype(dtype) if dtype is not None else promote((0.0, start, end))
-    array = _whole_steps(int(start), int(end), steps) if kind.kind in "iu" else np.linspace(start, end, steps)
-    return _leaf(constant(array.astype(kind)), requires_grad, device)
+    start, end = ends_of("linspace", start, end)
+    kind = type_between("linspace", start, end, dtype)
+    whole = kind.kind in "iu"
+    array = _whole_steps(int(start), int(end), steps).astype(kind) if whole else even_steps(start, end, steps, kind)
+    return _leaf(constant(array), requires_grad, device)
+
+
+def ends_of(name: str, start: Any, end: Any) -> tuple[Any, Any]:
+    """The two ends as numbers. Raises RuntimeError for tensors with dimensions."""
+    if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
+        ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with {ranks[0]} dimension(s) and "
+            f"end with {ranks[1]} dimension(s)."
+        )
+    first, last = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end))
+    return first, last
+
+
+def type_between(name: str, start: Any, end: Any, dtype: Any) -> Any:
+    """The type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
+    found = promote((0.0, start, end))
+    if dtype is None:
+        return found
+    if found.kind == "c" and numpy_dtype(dtype).kind != "c":
+        kind = "float" if found.itemsize == 8 else "double"
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype c10::complex<{kind}> can't be safely cast to passed dtype "
+            f"{scalar_type(as_dtype(dtype))}"
+        )
+    return numpy_dtype(dtype)
 
 
 def _whole_steps(start: int, end: int, steps: int) -> Any:
@@ -296,7 +363,7 @@ def eye(
 ) -> Tensor:  # fmt: skip
     """Ones on the diagonal, zeros elsewhere: (n, m)."""
     if out is not None:
-        return into(out, eye, n, m, dtype=dtype or out.dtype)
+        return into(out, eye, n, m, dtype=type_of(out, dtype))
     for name, size in (("n", n), ("m", m or 0)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")

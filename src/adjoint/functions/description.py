@@ -113,12 +113,6 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 @method
-def is_shared(self: Tensor) -> bool:
-    """False: the memory belongs to this process."""
-    return False
-
-
-@method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """False: there is no other device for which memory could be pinned."""
     return False
@@ -133,12 +127,6 @@ def is_coalesced(self: Tensor) -> bool:
 @method
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself: there is no other device for which memory could be pinned."""
-    return self
-
-
-@method
-def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself."""
     return self
 
 
@@ -219,7 +207,9 @@ for _name, _of in _PROPERTIES.items():
 @method
 def storage(self: Tensor) -> TypedStorage:
     """The memory that the tensor sees, as elements of its type."""
-    return TypedStorage(owner(self.numpy_view("storage()")))
+    memory = owner(self.numpy_view("storage()"))
+    kind = self.array.dtype
+    return TypedStorage(memory if memory.dtype == kind else memory.reshape(-1, order="A").view(kind))
 
 
 @method

@@ -40,6 +40,11 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
 
 def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as separate integers or as one sequence."""
+    for n in shape:
+        if type(n) is not int:
+            break
+    else:
+        return shape
     lone = shape[0] if len(shape) == 1 else 0
     if type(lone) is not int and isinstance(lone, Iterable) and not (hasattr(lone, "ndim") and lone.ndim == 0):
         shape = tuple(lone)
@@ -48,6 +53,8 @@ def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 def named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
     """A shape given one by one, as a sequence, or as `size=`, the one word that may stand in `named`."""
+    if not named:
+        return sizes(given)
     shape = named.pop("size", None)
     if named:
         raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")

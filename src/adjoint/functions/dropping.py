@@ -1,4 +1,4 @@
-"""Dropout under PyTorch's top-level names: in place, of whole features, and so that mean and variance stay."""
+"""Dropout: of elements, in place, of whole features, and so that mean and variance stay."""
 
 from __future__ import annotations
 
@@ -12,11 +12,26 @@ from adjoint.functions.surface import in_place
 from adjoint.ops import arithmetic, random
 
 __all__ = [
-    "alpha_dropout", "alpha_dropout_", "dropout_", "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout",
-    "feature_dropout_",
+    "alpha_dropout", "alpha_dropout_", "dropout", "dropout_", "feature_alpha_dropout", "feature_alpha_dropout_",
+    "feature_dropout", "feature_dropout_",
 ]  # fmt: skip
 
 SATURATION = 1.7580993408473766  # -scale · alpha of selu: what a dropped element becomes, but for the sign
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element 0 with probability p, else divided by 1 - p; the input itself when not training.
+
+    Raises ValueError for a probability outside [0, 1].
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    kind, source = input.array.dtype, default_generator
+    factor = as_it_lies(input, lambda shape: random.dropout_factor(shape=shape, dtype=kind, p=p, generator=source))
+    out = arithmetic.mul(input, factor)
+    return in_place(lambda _: out, "dropout_")(input) if inplace else out
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:

@@ -59,6 +59,11 @@ def _letters(numbers: Any) -> str:
 
 def _parsed(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     """The letters of each operand and of the result, with `...` spelt out in letters of its own."""
+    if not ranks:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.dtype import DTYPES, promote
-from adjoint.core.families import refuse_numbers, taking
+from adjoint.core.dtype import DTYPES, is_bfloat16, promote
+from adjoint.core.families import taking
+from adjoint.core.refusal import refuse_numbers
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import pointwise
 from adjoint.functions.precision import in_float32
 from adjoint.functions.reduce import check_ordered
-from adjoint.functions.reduce import mean as _mean
 from adjoint.functions.result import with_out
 from adjoint.functions.surface import in_place, named, public
 from adjoint.ops import arithmetic, comparison, elementary, gamma, representation, selection
@@ -39,14 +39,16 @@ from adjoint.ops.elementary import (
 )
 from adjoint.ops.gamma import digamma, erfinv, lgamma
 from adjoint.ops.incomplete_gamma import igamma, igammac
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "acosh", "arccosh", "arcsinh", "arctanh", "asinh", "atanh", "clamp_max", "clamp_min", "copysign", "deg2rad",
     "digamma", "erfc", "erfinv", "fix", "float_power", "fmax", "fmin", "frac", "frexp", "gcd", "heaviside", "hypot",
     "i0", "igamma", "igammac", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma", "logaddexp",
     "logaddexp2", "logit", "mvlgamma", "nan_to_num", "nanmean", "nansum", "nextafter", "polygamma", "positive",
-    "rad2deg", "signbit", "sinc", "threshold", "xlogy",
+    "rad2deg", "signbit", "sinc", "xlogy",
 ]  # fmt: skip
+BFLOAT16_MAX = 3.3895313892515355e38
 
 fmax, fmin, gcd, heaviside, hypot = taking("", fmax, fmin, gcd, heaviside, hypot)
 igamma, igammac, lcm, logaddexp, nextafter = taking("", igamma, igammac, lcm, logaddexp, nextafter)
@@ -128,6 +130,8 @@ def _as(kind: Any, value: Any) -> Any:
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
     refuse_numbers("ldexp", ("input", "other"), "", input, other)
+    if other.array.dtype.kind in "iub" and input.array.dtype.kind in "fV" and input.array.dtype.itemsize == 2:
+        return selection.cast(ldexp(input.float(), other), dtype=input.array.dtype)
     return arithmetic.mul(input, arithmetic.pow(2.0, other))
 
 
@@ -154,15 +158,9 @@ def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
     """`input` with NaN replaced by 0 and infinities by the largest numbers of its type, or by what is given."""
+    if is_bfloat16(input.array.dtype):  # computed in float32, whose largest number rounds to infinity
+        posinf, neginf = (end * BFLOAT16_MAX if x is None else x for x, end in ((posinf, 1), (neginf, -1)))
     return elementary.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)
-
-
-@public(method=False)
-def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """`input` where it is above the threshold, else `value`."""
-    if inplace:
-        return in_place(elementary.threshold, "threshold_")(input, threshold=threshold, value=value)
-    return elementary.threshold(input, threshold=threshold, value=value)
 
 
 @public(inplace=True)
@@ -236,6 +234,8 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over `dim` of what is not NaN."""
     if DTYPES[input.array.dtype].rank < 2:
-        return _mean(input, dim, keepdim, dtype=dtype)
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
+        )
     there: Any = selection.cast(comparison.logical_not(comparison.isnan(input.detach())), dtype=input.array.dtype)
     return arithmetic.div(nansum(input, dim, keepdim, dtype=dtype), there.sum(dim, keepdim))

@@ -10,6 +10,7 @@ from adjoint.core.mode import Scope
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import reduce
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, indexing, movement, selection
 
 __all__ = ["embedding", "embedding_renorm_"]
@@ -38,10 +39,10 @@ def embedding(
     if scale_grad_by_freq:
         out = shared(out, input, rows)
     if padding_idx is None:
-        return out
+        return named(out, "EmbeddingBackward0")
     padded = comparison.eq(input, padding_idx % rows)
     mask = movement.reshape(padded, shape=(*input.array.shape, 1))
-    return selection.where(mask, out.detach(), out)
+    return named(selection.where(mask, out.detach(), out), "EmbeddingBackward0")
 
 
 def refuse_sparse(name: str, sparse: bool) -> None:

@@ -90,7 +90,11 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     Raises ValueError where the buffer is too short.
     """
     kind = numpy_dtype(dtype)
-    size = memoryview(buffer).nbytes
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size = view.nbytes
     if count == 0 or count < -1:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < max(size, 1):

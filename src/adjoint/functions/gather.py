@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op import apply
+from adjoint.core.mode import unusual
+from adjoint.core.native import source
+from adjoint.core.op import apply, computed
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.dims import one_dim
 from adjoint.functions.index import getitem
 from adjoint.functions.precision import in_float32
-from adjoint.functions.result import with_out
+from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, comparison, indexing, movement, selection
 
@@ -44,7 +46,7 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
 @public()
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on; `index` has the rank of `input`."""
-    rank = input.ndim
+    rank = len(input.array.shape)
     axis = one_dim(dim, rank)
     if 0 in index.array.shape:
         none = movement.slice(movement.reshape(input, shape=(input.numel(),)), bounds=((0, 0, 1),))
@@ -53,6 +55,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         flat, at = (movement.reshape(x, shape=(x.numel(),)) for x in (input, index))
         out = gather(flat, 0, at)
         return movement.reshape(out, shape=index.array.shape)
+    if axis == rank - 1 and source.enabled and not unusual.count:
+        x, indices = input.array, index.array
+        if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
+            return computed(indexing.gather.op, (input, index), {"axis": axis}, found)  # type: ignore[attr-defined]
     _check_index("gather", index, input, axis)
     return indexing.gather(input, index, axis=axis)
 
@@ -92,6 +98,8 @@ def _common(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src added at `index` along `dim`; repeated positions add up."""
     axis = one_dim(dim, input.ndim)
+    if not index.numel():
+        return selection.copy(input)
     _check_index("scatter_add", index, input, axis)
     if src.array.dtype != input.array.dtype:
         raise RuntimeError(
@@ -121,9 +129,12 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @public()
-@with_out
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The positions of the elements that are not zero: (count, ndim), or one vector for each dimension."""
+    if out is not None:
+        if as_tuple:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        return into(out, nonzero, input)
     array = input.numpy_view("nonzero()")
     if not array.ndim:
         return (wrap(np.flatnonzero(array)),) if as_tuple else wrap(np.zeros((int(bool(array)), 0), np.int64))

@@ -9,7 +9,8 @@ from adjoint.functions.activation import softplus
 from adjoint.functions.dims import one_dim
 from adjoint.functions.joining import split
 from adjoint.functions.precision import in_float32, lowering
-from adjoint.functions.surface import in_place
+from adjoint.functions.result import with_out
+from adjoint.functions.surface import in_place, named
 from adjoint.ops import arithmetic, comparison, movement, selection, transcendental
 
 __all__ = ["celu", "glu", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink", "softsign"]
@@ -41,6 +42,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return selection.where(comparison.le(arithmetic.abs(input), lambd), 0.0, input)
 
 
+@with_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x brought nearer to 0 by lambd, but not beyond. Raises RuntimeError for lambd < 0."""
     if lambd < 0:
@@ -75,7 +77,8 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
     x = _kept(input, inplace)
-    return _finish(input, arithmetic.mul(x, transcendental.tanh(softplus(x))), inplace, "mish_")
+    out = arithmetic.mul(x, transcendental.tanh(softplus(x)))
+    return _finish(input, named(out, "MishBackward0"), inplace, "mish_")
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

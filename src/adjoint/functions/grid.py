@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.even_steps import even_steps
 from adjoint.functions.precision import sensitive
 from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, indexing, movement, selection
@@ -95,7 +96,12 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
 def _along(grid: Any, component: int, n: int, aligned: bool) -> Any:
     """Where along a dimension of n elements the places stand: (N, P)."""
     at = movement.reshape(grid.select(grid.ndim - 1, component), shape=(grid.shape[0], math.prod(grid.shape[1:-1])))
-    return (at + 1.0) * ((n - 1) / 2) if aligned else ((at + 1.0) * n - 1.0) / 2.0
+    if aligned:
+        return (at + 1.0) * ((n - 1) / 2)
+    if at.array.dtype != np.float32 or grid.ndim == 5:
+        return ((at + 1.0) * n - 1.0) / 2.0
+    # rounded once, as PyTorch does: at an element itself the last bit decides between which two a place stands
+    return selection.cast(selection.cast(at + 1.0, dtype=np.dtype(np.float64)) * (n / 2) - 0.5, dtype=at.array.dtype)
 
 
 def _kept_inside(at: Any, n: int, padding: str, aligned: bool) -> Any:
@@ -115,7 +121,7 @@ def _limited(at: Any, n: int) -> Any:
 def _reflected(at: Any, twice_low: int, twice_high: int) -> Any:
     """at between two bounds, at which it turns round; they are given as twice themselves."""
     if twice_low == twice_high:
-        return selection.where(comparison.eq(at, at), 0.0, 0.0)
+        return _fixed(at, 0.0)
     low, span = twice_low / 2, (twice_high - twice_low) / 2
     beyond = arithmetic.abs(at - low)
     turns = arithmetic.floor(beyond.detach() / span)
@@ -124,12 +130,18 @@ def _reflected(at: Any, twice_low: int, twice_high: int) -> Any:
 
 
 def _nearest_tap(at: Any) -> list[tuple[Any, Any]]:
-    return [(arithmetic.round(at.detach()), None)]
+    return [(arithmetic.round(at.detach()), _fixed(at, 1.0) if at.requires_grad else None)]
+
+
+def _fixed(at: Any, value: float) -> Any:
+    """This value at all places, which have a gradient: 0."""
+    return selection.where(constant(np.zeros((), np.bool_)), at, value)
 
 
 def _linear_taps(at: Any) -> list[tuple[Any, Any]]:
     low = arithmetic.floor(at.detach())
-    return [(low, low + 1.0 - at), (low + 1.0, at - low)]
+    share = at - low
+    return [(low, 1.0 - share), (low + 1.0, share)]
 
 
 def _cubic_taps(at: Any, n: int, padding: str, aligned: bool) -> list[tuple[Any, Any]]:
@@ -210,5 +222,5 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _centres(n: int, aligned: bool, kind: Any) -> Any:
     if n <= 1:
         return np.zeros(n, kind)
-    at: Any = np.linspace(-1, 1, n, dtype=kind)
-    return at if aligned else at * kind.type((n - 1) / n)
+    at: Any = even_steps(-1, 1, n, kind)
+    return at if aligned else at * kind.type(n - 1) / kind.type(n)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjoint.core.tensor import Tensor
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.normalization import layer_norm
 from adjoint.functions.precision import normalizing
 from adjoint.ops import arithmetic, movement, reduction
@@ -15,6 +16,7 @@ __all__ = ["group_norm", "rms_norm"]
 
 
 @normalizing
+@keeping_channels_last
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -39,6 +41,7 @@ def rms_norm(
 
 
 @normalizing
+@keeping_channels_last
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:

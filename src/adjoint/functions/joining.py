@@ -18,6 +18,7 @@ from adjoint.functions.result import with_out
 from adjoint.functions.shape import ravel, unsqueeze
 from adjoint.functions.surface import public
 from adjoint.ops import indexing, movement, pieces, selection
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "cat", "chunk", "concat", "concatenate", "hstack", "repeat_interleave", "split", "stack", "tile", "unbind",
@@ -28,6 +29,9 @@ __all__ = [
 @public(method=False)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; all other sizes agree. Raises RuntimeError, naming the two sizes, if not."""
+    if type(tensors) is list and _alike(tensors):
+        rank = len(tensors[0].array.shape)
+        return apply(movement.cat.op, tuple(tensors), {"axis": one_dim(dim, rank)})  # type: ignore[attr-defined]
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
@@ -59,6 +63,18 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 )
     parts = [p if p.array.dtype == target else selection.cast(p, dtype=target) for p in parts]
     return apply(movement.cat.op, tuple(parts), {"axis": axis})  # type: ignore[attr-defined]
+
+
+def _alike(parts: list[Tensor]) -> bool:
+    """True for some tensors of one type and one shape, which is neither that of a number nor of an empty vector."""
+    first = getattr(parts[0], "array", None) if parts else None
+    if first is None or first.shape in ((), (0,)):
+        return False
+    shape, dtype = first.shape, first.dtype
+    for part in parts:
+        if type(part) is not Tensor or part.array.shape != shape or part.array.dtype is not dtype:
+            return False
+    return True
 
 
 concat = concatenate = cat
@@ -127,8 +143,14 @@ def check_some(name: str, tensors: Sequence[Tensor]) -> None:
 
 
 @public()
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Pieces along `dim`: of one size (the last may be smaller), or of the sizes listed; `split_size` is either too."""
+    if split_size_or_sections is None:
+        split_size_or_sections = split_size
+    if split_size_or_sections is None:
+        raise TypeError('split() missing 1 required positional arguments: "split_size"')
     axis = one_dim(dim, tensor.ndim)
     size = tensor.array.shape[axis]
     called: type[pieces.Pieces] = pieces.SplitBackward0
@@ -230,13 +252,26 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
 
 
 def _repeated_in_a_row(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
-    if isinstance(repeats, Tensor) and repeats.ndim > 1:
-        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if isinstance(repeats, Tensor):
+        if repeats.ndim > 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        if repeats.array.dtype not in (np.int32, np.int64):
+            raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{scalar_type(repeats.dtype)}'")
     x = ravel(input) if dim is None else input
     d = 0 if dim is None else one_dim(dim, x.ndim)
     if isinstance(repeats, Tensor):
-        at = constant(np.repeat(np.arange(x.array.shape[d]), repeats.numpy_view("repeat_interleave()")))
+        counts, size = repeats.numpy_view("repeat_interleave()"), x.array.shape[d] if x.ndim else 1
+        if counts.size not in (1, size):
+            raise RuntimeError(
+                "repeats must have the same size as input along dim, but got "
+                f"repeats.size(0) = {counts.size} and input.size({d}) = {size}"
+            )
+        if counts.size and counts.min() < 0:
+            raise RuntimeError("repeats can not be negative")
+        at = constant(np.repeat(np.arange(size), counts))
         return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
+    if repeats < 0:
+        raise RuntimeError("Repeats must be non-negative")
     shape = x.array.shape
     spread = movement.expand(unsqueeze(x, d + 1), shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
     return _in_own_memory(movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))

@@ -25,8 +25,8 @@ METHODS: dict[str, str] = {
     "description": """
         dense_dim dim_order get_device is_coalesced is_conj is_cpu is_cuda is_distributed is_ipu is_maia is_meta
         is_mkldnn is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to
-        is_shared is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes
-        ndimension nelement pin_memory share_memory_ storage_offset sum_to_size to_dense storage untyped_storage
+        is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes
+        ndimension nelement pin_memory storage_offset sum_to_size to_dense storage untyped_storage
         volatile
     """,
     "distance": """
@@ -63,6 +63,9 @@ METHODS: dict[str, str] = {
     "ranges": """
         nonzero_static
     """,
+    "random": """
+        bernoulli bernoulli_ exponential_ normal_ random_ uniform_
+    """,
     "rectifiers": """
         hardshrink prelu
     """,
@@ -76,6 +79,9 @@ METHODS: dict[str, str] = {
     """,
     "sections": """
         dsplit hsplit split_with_sizes tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit
+    """,
+    "sharing": """
+        is_shared share_memory_
     """,
     "spectrogram": """
         istft stft
@@ -103,7 +109,7 @@ FUNCTIONS: dict[str, str] = {
         complex polar view_as_complex view_as_real
     """,
     "channels": """
-        channel_shuffle
+        channel_shuffle native_channel_shuffle
     """,
     "comparing_loss": """
         bilinear pairwise_distance
@@ -132,15 +138,15 @@ FUNCTIONS: dict[str, str] = {
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad binomial poisson
     """,
     "dropping": """
-        alpha_dropout alpha_dropout_ dropout_ feature_alpha_dropout feature_alpha_dropout_ feature_dropout
+        alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout feature_alpha_dropout_ feature_dropout
         feature_dropout_
-    """,
-    "elementary": """
-        threshold
     """,
     "legacy": """
         BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
         ShortTensor
+    """,
+    "einsum": """
+        einsum
     """,
     "exchange": """
         from_dlpack from_file frombuffer
@@ -170,11 +176,15 @@ FUNCTIONS: dict[str, str] = {
     "removed": """
         matrix_rank
     """,
+    "random": """
+        Generator default_generator get_rng_state initial_seed manual_seed normal rand rand_like randint randint_like
+        randn randn_like randperm seed set_rng_state
+    """,
     "ranges": """
         logspace range scalar_tensor unravel_index
     """,
     "rectifiers": """
-        celu celu_ rrelu rrelu_ selu_ threshold_
+        celu celu_ rrelu rrelu_ selu_ threshold threshold_
     """,
     "segments": """
         segment_reduce
@@ -190,7 +200,8 @@ FUNCTIONS: dict[str, str] = {
     """,
     "storages": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
-        FloatStorage HalfStorage IntStorage LongStorage ShortStorage TypedStorage UntypedStorage
+        FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage
+        UntypedStorage
     """,
     "strides": """
         empty_strided

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from adjoint.core import dtype as dtypes
+from adjoint.core.device import device as Device
 from adjoint.core.dtype import as_dtype, default
+from adjoint.core.spoken import spoken
 from adjoint.core.tensor import Tensor, method
 from adjoint.functions import conversion, creation
 from adjoint.functions.dims import sizes
+from adjoint.functions.storages import UntypedStorage
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
@@ -28,11 +31,29 @@ class OfType(type):
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
-        """Zeros of the sizes given, or a copy of data, in this type."""
+        """Zeros of the sizes given, or a copy of data, in this type; over the memory of a tensor or a storage."""
+        legacy_place(device)
         return _made(data, cls.dtype)
 
 
+def legacy_place(device: Any) -> None:
+    """Raise RuntimeError for a device other than the CPU."""
+    if device is not None and Device(device).type != "cpu":
+        raise RuntimeError(
+            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
+        )
+
+
 def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
+    if len(data) > 1 and not all(isinstance(n, (int, np.integer)) for n in data):
+        kinds = ", ".join(n.__class__.__name__ for n in data)
+        raise TypeError(f"new() received an invalid combination of arguments - got ({kinds})")
+    if len(data) == 1 and isinstance(data[0], Tensor):
+        if data[0].dtype is not kind:
+            raise TypeError(f"expected a tensor of {kind.name} (got one of {data[0].dtype.name})")
+        return data[0].detach()
+    if len(data) == 1 and isinstance(data[0], UntypedStorage):
+        return Tensor().to(kind).set_(data[0])
     if len(data) == 1 and not isinstance(data[0], int) and data[0].__class__.__name__ != "Size":
         return creation.tensor(data[0], dtype=kind)
     return creation.zeros(*sizes(data), dtype=kind) if data else creation.zeros(0, dtype=kind)
@@ -61,7 +82,7 @@ IntTensor, LongTensor, ShortTensor = _constructor("Int"), _constructor("Long"), 
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type; or the tensor in another, named by a dtype, a constructor or its name."""
     if dtype is None:
-        return next(f"adjoint.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
+        return next(f"{spoken.package}.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
     return conversion.to(self, dtype_of(dtype))
 
 
@@ -78,8 +99,11 @@ def dtype_of(named: Any) -> dtypes.dtype:
 
 
 @method
-def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
     """Zeros of the sizes given, or a copy of data, in this tensor's type."""
+    legacy_place(device)
+    if size is not None:
+        return creation.zeros(size, dtype=self.dtype)
     return _made(data, self.dtype)
 
 
@@ -105,7 +129,7 @@ def new_empty_strided(
 
 @method
 def apply_(self: Tensor, function: Any) -> Tensor:
-    """Replace each element by function(element). Raises TypeError for a tensor that requires grad."""
+    """Replace each element by function(element). Raises RuntimeError for a tensor that requires grad."""
     return _replaced("apply_", function, self)
 
 
@@ -126,7 +150,9 @@ def _replaced(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}(): expected a tensor, got {x.__class__.__name__}")
         if x.requires_grad:
-            raise TypeError(f"can't call {name} on Variable that requires grad. Use var.detach().{name}() instead.")
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
     array = self.numpy_view(f"{name}()")
     try:
         columns = [

@@ -116,6 +116,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
                 "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this "
                 "function is intended to be used with the output produced by torch.linalg.lu_factor"
             )
+        complaint = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+        _check_pivots(LU_pivots, LU_data.array.shape[-2], complaint, complaint)
         P = elimination.exchanged(LU_pivots, rows=LU_data.array.shape[-2], dtype=dtype)
     if unpack_data:
         m, n = LU_data.array.shape[-2:]
@@ -135,6 +137,10 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if LU.array.shape[:-1] != pivots.array.shape:
         raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
     solvable("linalg.lu_solve", LU, B, left)
+    _check_pivots(
+        pivots, LU.array.shape[-1], "Pivots given to lu_solve must all be greater or equal to 1. ",
+        "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). ",
+    )  # fmt: skip
     P = elimination.exchanged(pivots, rows=LU.array.shape[-1], dtype=LU.array.dtype)
     if adjoint and is_complex(LU):
         LU = conj(LU)
@@ -204,3 +210,10 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     lead = broadcast_shapes(LD.array.shape[:-2], B.array.shape[:-2])
     LD, B = (shape.broadcast_to(x, (*lead, *x.array.shape[-2:])) for x in (LD, B))
     return ldl.ldl_solve(LD, shape.broadcast_to(pivots, (*lead, pivots.array.shape[-1])), B, hermitian=hermitian)
+
+
+def _check_pivots(pivots: Tensor, rows: int, low: str, high: str) -> None:
+    """Raise RuntimeError for a row that there is not, where the values are known."""
+    array = pivots.array
+    if type(array) is np.ndarray and array.size and not (array.min() >= 1 and array.max() <= rows):
+        raise RuntimeError(f"{low if array.min() < 1 else high}Did you properly pass the result of lu_factor?")

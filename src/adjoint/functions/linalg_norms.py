@@ -67,6 +67,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str: {ord!r}")
+    _real_order("linalg.vector_norm", ord)
     _widening("linalg.vector_norm", x, dtype)
     axes = all_dims(dim, x.ndim)
     if (ord < 0 or math.isinf(ord)) and 0 in [x.array.shape[a] for a in axes]:
@@ -75,6 +76,11 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
             "an identity"
         )
     return reduce.norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def _real_order(name: str, ord: Any) -> None:
+    if isinstance(ord, complex):
+        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
 
 
 def _widening(name: str, x: Tensor, dtype: Any) -> None:
@@ -107,6 +113,7 @@ def matrix_norm(
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if len(dim) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+    _real_order(name, ord)
     if (isinstance(ord, str) and ord not in ("fro", "nuc")) or ord not in ("fro", "nuc", *_ORDERS):
         raise RuntimeError(f"{name}: Order {ord} not supported.")
     _widening(name, A, dtype)

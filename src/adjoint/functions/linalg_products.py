@@ -90,7 +90,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         allowed = (1, 2) if i in (0, len(given) - 1) else (2,)
         if x.ndim not in allowed:
             expected = "1D or 2D" if len(allowed) > 1 else "2D"
-            raise RuntimeError(f"multi_dot(): tensor {i} must be {expected} but got {x.ndim}D")
+            which = "the first tensor" if i == 0 else "the last tensor" if len(allowed) > 1 else f"tensor {i}"
+            raise RuntimeError(f"multi_dot(): {which} must be {expected} but got {x.ndim}D")
         if x.array.dtype != given[0].array.dtype:
             raise RuntimeError(
                 f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {given[0].dtype} and tensor {i} "

@@ -225,10 +225,11 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
         at = [one_dim(d, A.ndim) for d in dims]
         A = shape.permute(A, (*(d for d in range(A.ndim) if d not in at), *at))
     first, rest = A.array.shape[: B.ndim], A.array.shape[B.ndim :]
-    if prod(first) != prod(rest):
-        raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
-            f"but got {prod(rest)} != {prod(first)}"
-        )
+    for size in (prod(first), B.numel()):
+        if size != prod(rest):
+            raise RuntimeError(
+                "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {size}"
+            )
     flat = solve(shape.reshape(A, (prod(first), prod(rest))), shape.reshape(B, (B.numel(),)))
     return shape.reshape(flat, tuple(rest))

@@ -12,17 +12,26 @@ from adjoint.core.families import OPERANDS, fused
 from adjoint.core.mode import mode, unusual
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.leading_factors import with_leading_factors
 from adjoint.functions.precision import lowering
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, contraction, movement, selection
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = ["addmm", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
 
 
 def _same_type(name: str, x: Tensor, y: Tensor) -> None:
     if x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"{name}: expected both tensors to have the same dtype, but got: {x.dtype} and {y.dtype}")
+        if name == "dot":
+            raise RuntimeError(
+                "dot : expected both vectors to have same dtype, but found "
+                f"{scalar_type(x.dtype)} and {scalar_type(y.dtype)}"
+            )
+        raise RuntimeError(
+            f"{name}: expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name}"
+        )
 
 
 def _inner(name: str, x: Tensor, y: Tensor) -> None:
@@ -119,8 +128,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     if input.array.shape != tensor.array.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor {list(input.array.shape)} and src {list(tensor.array.shape)} "
-            "to have "
-            "the same number of elements"
+            f"to have the same number of elements, but got {input.numel()} and {tensor.numel()} elements respectively"
         )
     n = input.array.shape[0]
     product = contraction.mm(movement.reshape(input, shape=(1, n)), movement.reshape(tensor, shape=(n, 1)))
@@ -138,6 +146,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 @public()
+@with_leading_factors
 @with_out
 @lowering
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -223,7 +232,7 @@ def _as_rows(x: Any) -> Any:
 
 @fused(
     composite=_linear_composite,
-    node="AddmmBackward0",
+    node=lambda node: "MmBackward0" if node.parents[2:] == (None,) else "AddmmBackward0",
     dx=_linear_dx,
     dweight=_linear_dweight,
     dbias=lambda g: g,

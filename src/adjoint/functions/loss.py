@@ -11,6 +11,7 @@ from adjoint.core.families import binary
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import logsigmoid
 from adjoint.functions.precision import sensitive
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, indexing, reduction, selection, transcendental
 
 __all__ = [
@@ -72,7 +73,8 @@ def mse_loss(
 ) -> Tensor:  # fmt: skip
     """(input - target)², times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
     loss = arithmetic.square(_difference("mse_loss", input, target))
-    return _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
+    out = _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
+    return named(out, "MseLossBackward0") if weight is None else out
 
 
 def _weighed(loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None) -> Any:
@@ -106,7 +108,7 @@ def smooth_l1_loss(
         return l1_loss(input, target, size_average, reduce, reduction)
     size = arithmetic.abs(_difference("smooth_l1_loss", input, target))
     loss = selection.where(comparison.lt(size, beta), arithmetic.square(size) * (0.5 / beta), size - 0.5 * beta)
-    return reduced(loss, named_reduction(size_average, reduce, reduction))
+    return named(reduced(loss, named_reduction(size_average, reduce, reduction)), "SmoothL1LossBackward0")
 
 
 @sensitive
@@ -121,7 +123,8 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     size = arithmetic.abs(_difference("huber_loss", input, target))
     loss = selection.where(comparison.lt(size, delta), arithmetic.square(size) * 0.5, (size - 0.5 * delta) * delta)
-    return _weighed(loss, input, weight, reduction, None)
+    out = _weighed(loss, input, weight, reduction, None)
+    return named(out, "HuberLossBackward0") if weight is None else out
 
 
 @sensitive
@@ -138,7 +141,8 @@ def binary_cross_entropy_with_logits(
     gain = arithmetic.mul(target, positive)
     gain = gain if pos_weight is None else arithmetic.mul(gain, pos_weight)
     loss = -(gain + arithmetic.sub(1.0, target) * negative)
-    return reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
+    out = reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
+    return named(out, "BinaryCrossEntropyWithLogitsBackward0")
 
 
 def _limited_log(p: Any) -> Any:
@@ -171,4 +175,5 @@ def binary_cross_entropy(
     outside = selection.cast(comparison.logical_not(inside), dtype=np.dtype(np.int64))
     indexing.check_range(outside, 1, "all elements of input should be between 0 and 1", low=0, error=RuntimeError)
     loss = _entropy(input, target)
-    return reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
+    out = reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
+    return named(out, "BinaryCrossEntropyBackward0")

@@ -7,10 +7,11 @@ import warnings
 from typing import Any
 
 from adjoint.core.tensor import Tensor
-from adjoint.functions.activation import dropout, softmax
+from adjoint.functions.activation import softmax
 from adjoint.functions.attention import scaled_dot_product_attention
 from adjoint.functions.convolution import pad
 from adjoint.functions.creation import zeros
+from adjoint.functions.dropping import dropout
 from adjoint.functions.joining import cat, split
 from adjoint.functions.linear import linear, matmul
 from adjoint.ops import arithmetic, movement

@@ -8,8 +8,9 @@ from typing import Any
 from adjoint.core.dtype import result_type
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.spec import broadcast_shapes
-from adjoint.core.tensor import Tensor
+from adjoint.core.tensor import Tensor, tangents_of
 from adjoint.functions.dims import one_dim
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.pointwise import clamp
 from adjoint.functions.precision import in_float32, normalizing
 from adjoint.functions.reduce import norm
@@ -77,6 +78,7 @@ def batch_norm(
     return _by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+@keeping_channels_last
 def _by_channel(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
 ) -> Any:
@@ -90,6 +92,8 @@ def _by_channel(
     for name, tensor in given.items():
         if tensor is not None and tuple(tensor.array.shape) != (shape[1],):
             raise RuntimeError(f"batch_norm: {name} should contain {shape[1]} elements not {tensor.numel()}")
+    if unusual.count and mode.duals is not None and tangents_of(input) is not None:
+        _refuse_tangents(running_mean, running_var)
     axes = (0, *range(2, len(shape)))
     per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
 
@@ -119,6 +123,11 @@ def _by_channel(
         out = arithmetic.sub(input, spread(running_mean)) * arithmetic.rsqrt(spread(running_var) + eps)
     out = out if weight is None else out * spread(weight)
     return out if bias is None else out + spread(bias)
+
+
+def _refuse_tangents(*running: Any) -> None:
+    if any(tangents_of(t) is not None for t in running):
+        raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
 
 
 def _move(running: Any, batch: Any, momentum: Any) -> None:

@@ -17,6 +17,7 @@ from adjoint.functions.return_types import Extreme
 from adjoint.functions.shape import ravel
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, comparison, indexing, movement, ordering, reduction, selection
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "aminmax", "argwhere", "bincount", "bucketize", "histc", "isin", "kthvalue", "median", "mode", "msort", "nanmedian",
@@ -180,7 +181,7 @@ def _quantile(
         )
     if isinstance(q, Tensor) and q.array.dtype != input.array.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}")
-    wanted, single = _orders(q, f"{name}() q must be a scalar or 1D tensor, and its values in the range [0, 1]")
+    wanted, single = _orders(q, name)
     x = ravel(input) if dim is None else input
     axis = one_dim(0 if dim is None else dim, x.ndim)
     if not x.numel():
@@ -220,15 +221,16 @@ def _quantile(
     return apply(movement.cat.op, tuple(rows), {"axis": 0})  # type: ignore[attr-defined]
 
 
-def _orders(q: Any, complaint: str) -> tuple[list[Any], bool]:
+def _orders(q: Any, name: str) -> tuple[list[Any], bool]:
     """The orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
     if not isinstance(q, Tensor):
         wanted = np.asarray(q, np.float64)
-        if wanted.ndim > 1 or not np.all((wanted >= 0) & (wanted <= 1)):
-            raise RuntimeError(complaint)
+        if not np.all((wanted >= 0) & (wanted <= 1)):
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
         return wanted.reshape(-1).tolist(), not wanted.ndim
     if q.ndim > 1:
-        raise RuntimeError(complaint)
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    complaint = f"{name}() q values must be in the range [0, 1]"
     inside = comparison.logical_and(comparison.ge(q.detach(), 0.0), comparison.le(q.detach(), 1.0))
     whole = selection.cast(inside, dtype=np.dtype(np.int64))
     indexing.check_range(whole, 2, complaint, low=1, error=RuntimeError)
@@ -330,7 +332,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 @public()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each integer occurs in a vector, or the sum of the weights at it."""
-    if input.ndim != 1 or input.array.dtype.kind not in "iu":
+    if input.array.dtype.kind not in "iu":
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{scalar_type(input.dtype)}'")
+    if input.ndim != 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     array = input.numpy_view("bincount()")
     if array.size and array.min() < 0:

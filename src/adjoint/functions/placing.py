@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import per_dimension
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.surface import named
 from adjoint.ops import indexing, movement, scatter
 from adjoint.ops.windows import fold as _add_windows
@@ -91,6 +92,7 @@ def max_unpool3d(
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
+@keeping_channels_last
 def _unpool(
     rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:

@@ -7,9 +7,11 @@ import warnings
 from typing import Any
 
 from adjoint.core.dtype import promote
-from adjoint.core.families import NUMBERS, refuse_numbers, taking
+from adjoint.core.families import NUMBERS, taking
+from adjoint.core.refusal import refuse_numbers
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
+from adjoint.functions.memory_order import order_of
 from adjoint.functions.precision import in_float32
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import in_place, named, operator_in_place, public
@@ -55,6 +57,7 @@ from adjoint.ops.comparison import (
     lt,
     ne,
 )  # fmt: skip
+from adjoint.ops.memory_order import laid
 from adjoint.ops.transcendental import (
     acos,
     asin,
@@ -140,7 +143,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         other, alpha = last, _older("add", "alpha", other)
     if out is not None:
         return into(out, add, input, other, alpha=alpha)
-    return arithmetic.add(input, other if _is_one(alpha) else _scaled(input, other, alpha))
+    return arithmetic.add(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 @public("subtract", inplace=True)
@@ -150,19 +153,13 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         other, alpha = last, _older("sub", "alpha", other)
     if out is not None:
         return into(out, sub, input, other, alpha=alpha)
-    return arithmetic.sub(input, other if _is_one(alpha) else _scaled(input, other, alpha))
+    return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 def _older(name: str, factor: str, given: Any) -> Any:
     """The factor that programs of old gave ahead of the operands, with a warning."""
-    warnings.warn(
-        f"{name}({factor}, …) is deprecated: give {factor}= by its name, behind the operands", UserWarning, stacklevel=5
-    )
+    warnings.warn(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning, stacklevel=5)
     return given
-
-
-def _is_one(alpha: Any) -> bool:
-    return not isinstance(alpha, (Tensor, bool)) and alpha == 1
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
@@ -263,7 +260,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
     """input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
     if last is not None:
         tensor1, tensor2, value = tensor2, last, _older("addcmul", "value", tensor1)
-    scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
+    scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
     return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
 
 
@@ -279,7 +276,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
         tensor1, tensor2, value = tensor2, last, _older("addcdiv", "value", tensor1)
     if all(isinstance(x, Tensor) and x.array.dtype.kind in "iub" for x in (tensor1, tensor2)):
         raise RuntimeError("Integer division with addcdiv is no longer supported: make tensor1 or tensor2 floating")
-    scaled = tensor1 if _is_one(value) else arithmetic.mul(tensor1, value)
+    scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
     return arithmetic.add(input, arithmetic.div(scaled, tensor2))
 
 
@@ -316,7 +313,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
         value = selection.cast(value, dtype=input.array.dtype)
-    return selection.choose(mask, value, input)
+    return named(selection.choose(mask, value, input), "MaskedFillBackward0")
 
 
 @with_out
@@ -342,8 +339,9 @@ def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
 
 @public()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy in memory of its own, through which gradients flow."""
-    return selection.copy(input)
+    """A copy in memory of its own, which lies as `memory_format` says, else as `input`; gradients flow through it."""
+    order = order_of(input, memory_format)
+    return laid(input, order=order) if order else selection.copy(input)
 
 
 @public()

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.families import primitive
-from adjoint.core.spec import Spec
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import per_dimension
-from adjoint.ops import arithmetic, reduction
-from adjoint.ops.pooling import max_pool, pooled_shape, window_sum
-from adjoint.ops.windows import windows
+from adjoint.functions.image_order import keeping_channels_last
+from adjoint.functions.precision import normalizing
+from adjoint.functions.surface import named
+from adjoint.ops import arithmetic, indexing, movement, reduction
+from adjoint.ops.memory_order import laid
+from adjoint.ops.pooling import max_pool, window_argmax, window_sum
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 Sizes = tuple[int, ...]
+LAST = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
 
 
 class Geometry(NamedTuple):
@@ -78,39 +80,41 @@ def _geometry(
     return Geometry(size, steps, frame, gaps, tuple(extra))
 
 
-@primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
-def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
-    """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest."""
-    rank = len(size)
-    lead = x.ndim - rank
-    framed = x
-    if any(padding) or any(extra):
-        lowest = -np.inf if x.dtype.kind in "fV" else np.iinfo(x.dtype).min
-        widths = ((0, 0),) * lead + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
-        framed = np.pad(x, widths, constant_values=lowest)
-    seen = windows.op.evaluate(framed, size=size, stride=stride, dilation=dilation)  # type: ignore[attr-defined]
-    places = seen.shape[lead : lead + rank]
-    taps = np.unravel_index(np.argmax(seen.reshape(*seen.shape[:-rank], math.prod(size)), axis=-1), size)
-    grid = [np.arange(n) * s - p for n, s, p in zip(places, stride, padding, strict=True)]
-    starts = np.meshgrid(*grid, indexing="ij")
-    at = [start + tap * d for start, tap, d in zip(starts, taps, dilation, strict=True)]
-    if framed is not x:
-        # Of elements as low as the frame the first inside the input wins, not the frame.
-        sizes = x.shape[lead:]
-        outside = np.logical_or.reduce([(a < 0) | (a >= n) for a, n in zip(at, sizes, strict=True)])
-        within = zip(starts, dilation, sizes, strict=True)
-        first = [np.minimum(s - np.minimum(s, 0) // d * d, n - 1) for s, d, n in within]
-        at = [np.where(outside, f, a) for f, a in zip(first, at, strict=True)]
-    return np.ravel_multi_index(tuple(at), x.shape[lead:])
-
-
+@keeping_channels_last
 def _max_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
     return_indices: bool,
 ) -> Any:  # fmt: skip
-    geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)._asdict()
-    out = max_pool(input, **geometry)
-    return (out, window_argmax(input.detach(), **geometry)) if return_indices else out
+    if input.array.dtype.kind == "b":
+        raise NotImplementedError(f'"max_pool{rank}d" not implemented for {input.dtype}')
+    geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    if not return_indices:
+        return _as_pooled(rank, max_pool(input, **geometry._asdict()), input)
+    places = window_argmax(input.detach(), **geometry._asdict())
+    framed = any(geometry.padding) or any(geometry.extra)
+    if framed and max(geometry.dilation) > 1:  # windows may have no element
+        out = max_pool(input, **geometry._asdict())
+    else:
+        out = taken_at(input, places, rank)
+    return _as_pooled(rank, out, input), _as_pooled(rank, places, input)
+
+
+def _as_pooled(rank: int, out: Tensor, input: Tensor) -> Tensor:
+    """`out`, whose node is called as PyTorch calls it; of volumes without a batch it lies channels last as they do."""
+    x = input.array
+    if rank == 3 and input.ndim == 4 and type(x) is np.ndarray and not x.flags.c_contiguous:
+        out = laid(out, order=LAST) if x.transpose(LAST).flags.c_contiguous else out
+    return out if rank == 1 else named(out, f"MaxPool{rank}DWithIndicesBackward0")
+
+
+def taken_at(x: Tensor, places: Tensor, rank: int) -> Tensor:
+    """The elements of x at flat `places` within its last `rank` dimensions; the rest of the shapes is the same."""
+    lead = x.ndim - rank
+
+    def flat(t: Tensor) -> Any:
+        return movement.reshape(t, shape=(*t.array.shape[:lead], math.prod(t.array.shape[lead:])))
+
+    return movement.reshape(indexing.gather(flat(x), flat(places), axis=lead), shape=places.array.shape)
 
 
 def max_pool1d(
@@ -170,27 +174,35 @@ def max_pool3d_with_indices(
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@keeping_channels_last
 def _avg_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     name = f"avg_pool{rank}d"
     if input.array.dtype.kind not in "fV" and input.array.dtype != np.int64:
-        raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
-    lead = input.ndim - rank
+    out = _averaged(geometry, input, count_include_pad, divisor_override)
+    if rank == 1:
+        return out
+    return named(out, f"AvgPool{rank}DBackward0")
+
+
+def _averaged(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Any:
+    lead = input.ndim - len(geometry.size)
     framed = any((*geometry.padding, *geometry.extra))
     whole = input.array.dtype.kind == "i"
-    if not whole and divisor_override is None and geometry.size == tuple(input.array.shape[lead:]) and not framed:
+    if not whole and divisor is None and geometry.size == tuple(input.array.shape[lead:]) and not framed:
         return reduction.mean(input, axes=tuple(range(lead, input.ndim)), keepdims=True)  # one window
     out = window_sum(input, **geometry._asdict())
-    if divisor_override is not None:
-        return _quotient(out, divisor_override)
-    if not any(geometry.extra if count_include_pad else (*geometry.extra, *geometry.padding)):
+    if divisor is not None:
+        return _quotient(out, divisor)
+    if not any(geometry.extra if padded else (*geometry.extra, *geometry.padding)):
         return _quotient(out, math.prod(geometry.size))
-    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:], count_include_pad)
+    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:], padded)
     return _quotient(out, constant(counts.astype(input.array.dtype)))
 
 
@@ -215,6 +227,7 @@ def _counts(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> 
     return math.prod(np.meshgrid(*covered, indexing="ij"))
 
 
+@normalizing
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -226,6 +239,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
+@normalizing
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -238,6 +252,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+@normalizing
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

@@ -13,6 +13,7 @@ from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import linear, shape
 from adjoint.functions.dims import one_dim
+from adjoint.functions.leading_factors import with_leading_factors
 from adjoint.functions.precision import in_float32, lowering
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import in_place, named, public
@@ -28,6 +29,7 @@ setattr(Tensor, "addmm_", in_place(linear.addmm, "addmm_"))  # noqa: B010  mypy 
 
 
 @public(inplace=True)
+@with_leading_factors
 @lowering
 @in_float32
 @with_out
@@ -46,16 +48,23 @@ def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[st
 
 
 @public(inplace=True)
+@with_leading_factors
 @lowering
 @in_float32
 @with_out
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · batch1 @ batch2, for each of a stack."""
+    kinds = [x.dtype.name for x in (input, batch1, batch2)]
+    if len(set(kinds)) > 1:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {kinds[0]}, batch1: {kinds[1]}, batch2: {kinds[2]}"
+        )
     out = linear.weighed("baddbmm", input, linear.bmm(batch1, batch2), beta, alpha)
     return named(out, "BaddbmmBackward0", beta=beta, alpha=alpha)
 
 
 @public(inplace=True)
+@with_leading_factors
 @in_float32
 @with_out
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -65,14 +74,20 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 
 
 @public(inplace=True)
+@with_leading_factors
 @in_float32
 @with_out
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
-    if promote(x.array for x in (input, vec1, vec2)).kind in "iub":
-        for label, factor in (("alpha", alpha), ("beta", beta)):
-            if isinstance(factor, float):
-                raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
+    kind = promote(x.array for x in (input, vec1, vec2)).kind
+    factors: dict[str, Any] = {"beta": beta, "alpha": alpha}
+    for label, factor in factors.items():
+        if isinstance(factor, bool) and kind != "b":
+            raise RuntimeError(f"Boolean {label} only supported for Boolean results.")
+        if isinstance(factor, float) and kind in "iub":
+            raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
+        if isinstance(factor, complex) and kind != "c":
+            raise RuntimeError("value cannot be converted to type float without overflow")
     out = linear.weighed("addr", input, linear.outer(vec1, vec2), beta, alpha)
     return named(out, "AddrBackward0", beta=beta, alpha=alpha)
 

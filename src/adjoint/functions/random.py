@@ -12,6 +12,7 @@ from adjoint.core.dtype import default, numpy_dtype, real_type
 from adjoint.core.generator import Generator, default_generator
 from adjoint.core.mode import Scope, mode
 from adjoint.core.protocols import answers
+from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, method, wrap
 from adjoint.functions.dims import named_size, sizes
 from adjoint.functions.memory_order import as_it_lies, memory_order
@@ -130,7 +131,7 @@ def normal(
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
         raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
-    kind, shape = given[0].array.dtype, np.broadcast_shapes(*(x.array.shape for x in given))
+    kind, shape = given[0].array.dtype, _common(given)
     drawn = _scaled(shape, kind, std, source)
     drawn = arithmetic.add(drawn, mean.detach() if isinstance(mean, Tensor) else mean)
     made = drawn if drawn.array.dtype == kind else selection.cast(drawn, dtype=kind)
@@ -268,12 +269,19 @@ def _scaled(shape: tuple[int, ...], kind: Any, std: Any, generator: Generator) -
 
 def _normal_into(out: Tensor, mean: Any, std: Any, generator: Generator) -> Tensor:
     """PyTorch's steps: the numbers are drawn in the type and the order of `out`, which is scaled and moved then."""
-    given = [x.detach().array for x in (mean, std) if isinstance(x, Tensor)]
-    shape = np.broadcast_shapes(*(x.shape for x in given))
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    shape = _common(given)
     if not isinstance(std, Tensor):
         return _filled(out, shape, normal, lambda x: x.normal_(0.0, std, generator=generator).add_(mean))
     scale = ops.standard_deviation(std.detach())
     return _filled(out, shape, normal, lambda x: x.normal_(0.0, 1.0, generator=generator).mul_(scale).add_(mean))
+
+
+def _common(given: list[Tensor]) -> tuple[int, ...]:
+    try:
+        return broadcast_shapes(*(x.array.shape for x in given))
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
 
 
 def _following(drawn: Tensor, sources: list[Tensor], kind: str) -> Tensor:

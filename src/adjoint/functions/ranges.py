@@ -12,8 +12,8 @@ import numpy as np
 from adjoint.core.device import require_cpu
 from adjoint.core.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.tensor import Tensor, constant
-from adjoint.functions.creation import tensor
-from adjoint.functions.result import into
+from adjoint.functions.creation import ends_of, tensor, type_between, type_of
+from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import public
 from adjoint.ops import arithmetic, selection
 from adjoint.ops.places import nonzero_places
@@ -30,13 +30,14 @@ def logspace(
     Raises RuntimeError for a negative number of steps.
     """
     if out is not None:
-        return into(out, logspace, start, end, steps, base, dtype=dtype or out.dtype)
+        return into(out, logspace, start, end, steps, base, dtype=type_of(out, dtype))
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = (_number(v) for v in (start, end))
-    powers = np.power(float(base) if base > 0 else base + 0j, np.linspace(start, end, steps))
-    kind = numpy_dtype(dtype or default.floating)
-    return _leaf(constant((powers if kind.kind == "c" else powers.real).astype(kind)), requires_grad, device)
+    start, end = ends_of("logspace", start, end)
+    kind = type_between("logspace", start, end, dtype)
+    with np.errstate(invalid="ignore"):
+        powers = np.power(base + 0j if kind.kind == "c" else float(base), np.linspace(start, end, steps))
+    return _leaf(constant(powers.astype(kind)), requires_grad, device)
 
 
 def range(
@@ -63,7 +64,14 @@ def range(
     kind = numpy_dtype(dtype or (out.dtype if out is not None else default.floating))
     steps = np.arange(math.floor((end - start) / step) + 1)
     made = constant((start + step * steps).astype(kind))
-    return _leaf(made, requires_grad, device) if out is None else into(out, lambda: made)
+    if out is None:
+        return _leaf(made, requires_grad, device)
+
+    def filling() -> Tensor:
+        return made
+
+    filling.__name__ = "range"
+    return into(out, filling)
 
 
 def scalar_tensor(
@@ -77,6 +85,7 @@ def scalar_tensor(
 
 
 @public()
+@with_out
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The positions of the first `size` elements that are not zero, (size, ndim); what is left over is `fill_value`.
 

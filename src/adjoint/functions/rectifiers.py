@@ -6,12 +6,12 @@ from typing import Any
 
 from adjoint.core.generator import default_generator
 from adjoint.core.tensor import Tensor
-from adjoint.functions import activation, elementary, gating
+from adjoint.functions import activation, gating
 from adjoint.functions.precision import in_float32
 from adjoint.functions.surface import in_place, named, public
-from adjoint.ops import arithmetic, comparison, random, selection
+from adjoint.ops import arithmetic, comparison, elementary, random, selection
 
-__all__ = ["celu", "celu_", "hardshrink", "prelu", "rrelu", "rrelu_", "selu_", "threshold_"]
+__all__ = ["celu", "celu_", "hardshrink", "prelu", "rrelu", "rrelu_", "selu_", "threshold", "threshold_"]
 
 celu, hardshrink, prelu = gating.celu, gating.hardshrink, gating.prelu
 public()(hardshrink)
@@ -28,9 +28,18 @@ def selu_(input: Tensor) -> Tensor:
     return activation.selu(input, inplace=True)
 
 
+@public(method=False)
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`input` where it is above the threshold, else `value`."""
+    if inplace:
+        return threshold_(input, threshold, value)
+    return elementary.threshold(input, threshold=threshold, value=value)
+
+
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
-    return elementary.threshold(input, threshold, value, inplace=True)
+    made: Tensor = in_place(elementary.threshold, "threshold_")(input, threshold=threshold, value=value)
+    return made
 
 
 @in_float32

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from adjoint.core.autocast import lowered
 from adjoint.core.mode import mode, unusual
 from adjoint.core.tensor import Tensor
-from adjoint.functions.activation import dropout
+from adjoint.functions.dropping import dropout
 from adjoint.functions.joining import cat, chunk, split, stack
 from adjoint.functions.linear import addmm, linear, mm
 from adjoint.functions.pointwise import relu

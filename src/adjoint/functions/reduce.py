@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype import default, is_floating, numpy_dtype
-from adjoint.core.families import refuse_numbers
 from adjoint.core.mode import unusual
+from adjoint.core.native import source
+from adjoint.core.op import computed
+from adjoint.core.refusal import refuse_numbers
+from adjoint.core.routine import Routine
 from adjoint.core.spec import describe
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions import return_types
 from adjoint.functions.dims import Dims, all_dims, one_dim
 from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.return_types import Extreme
-from adjoint.functions.surface import public
+from adjoint.functions.surface import named, public
 from adjoint.ops import (
     arithmetic,
     comparison,
@@ -25,6 +29,7 @@ from adjoint.ops import (
     indexing,
     movement,
     ordering,
+    picking,
     reduction,
     selection,
     transcendental,
@@ -35,6 +40,8 @@ __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
     "min", "norm", "prod", "sort", "std", "sum", "topk", "var",
 ]  # fmt: skip
+
+IN_ROWS = {name: Routine(name) for name in ("max", "min")}
 
 
 def _summable(input: Tensor, dtype: Any) -> Tensor:
@@ -132,10 +139,17 @@ def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where
     check_ordered(name, x)
     _check_not_empty(name, x, dim, RuntimeError)
     if dim is None:
-        return over_all(x, axes=all_dims(None, x.ndim), keepdims=False)
+        return named(over_all(x, axes=all_dims(None, x.ndim), keepdims=False), f"{name.capitalize()}Backward1")
     axis = one_dim(dim, x.ndim)
     if x.ndim == 0:
         return _itself(x, getattr(return_types, name))
+    if axis == x.ndim - 1 and not keepdim and source.enabled and not unusual.count:
+        places = np.empty(x.array.shape[:-1], np.int64)
+        found = IN_ROWS[name].call(x.array, places)
+        if found is not None:
+            indices = wrap(places)
+            op = picking.picked.op  # type: ignore[attr-defined]
+            return getattr(return_types, name)(computed(op, (x, indices), {}, found), indices)
     indices = where_is(_without_history(x), axis=axis, keepdims=True)
     return _picked(x, indices, axis, keepdim, getattr(return_types, name))
 
@@ -182,8 +196,8 @@ def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor
         return where_is(x, axis=one_dim(dim, x.ndim), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    flat = where_is(movement.reshape(x, shape=(x.numel(),)), axis=0, keepdims=False)
-    return movement.reshape(flat, shape=(1,) * x.ndim) if keepdim else flat
+    flat = where_is(movement.reshaped(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
+    return movement.reshaped(flat, (1,) * x.ndim) if keepdim else flat
 
 
 @public()
@@ -238,11 +252,19 @@ def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correct
         unbiased, dim = dim, None
     axes, shape = all_dims(dim, x.ndim), x.array.shape
     freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
+    if freedom <= 0:
+        warnings.warn(
+            f"{'var' if of is deviation.variance else 'std'}(): degrees of freedom is <= 0. Correction should be "
+            "strictly less than the reduction factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=4,
+        )
     if freedom > 0 and x.array.dtype.kind == "f":
         return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
     centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
     total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
-    variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
     return variance if of is deviation.variance else deviation.root(variance)
 
 
@@ -263,18 +285,18 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
     x = input if dtype is None else selection.cast(input, dtype=numpy_dtype(dtype))
     if not is_floating(x.array):
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
-    axes = all_dims(dim, x.ndim)
     if p == "nuc":
         from adjoint.functions.linalg import nuclear_norm
 
         return nuclear_norm(x, dim, keepdim)
+    axes = all_dims(dim, x.ndim)
     power = 2.0 if p in ("fro", None) else float(p)
 
     def total(terms: Any) -> Any:
         return reduction.sum(terms, axes=axes, keepdims=keepdim)
 
     if power == 2:
-        return deviation.root(total(squared_size(x)))
+        return named(deviation.root(total(squared_size(x))), "LinalgVectorNormBackward0")
     if power == 0:
         return total(selection.where(comparison.ne(x, 0), 1.0, arithmetic.sign(arithmetic.abs(x))))
     size = arithmetic.abs(x)
@@ -307,7 +329,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
     if not keepdim:
         shift = movement.reshape(shift, shape=total.array.shape)
-    return arithmetic.add(transcendental.log(total), shift)
+    return named(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
 
 
 @public()
@@ -331,7 +353,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     """`input` sorted along `dim`, and the indices that sort it."""
     if input.ndim == 0:
         return _itself(input, return_types.sort)
-    return _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
+    out = _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
+    named(out[0], "SortBackward0")
+    return out
 
 
 @public()
@@ -348,4 +372,6 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input.ndim:
         return _itself(input, return_types.topk)
     leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
-    return _picked(input, leading, axis, True, return_types.topk)
+    out = _picked(input, leading, axis, True, return_types.topk)
+    named(out[0], "TopkBackward0")
+    return out

@@ -10,7 +10,9 @@ __all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
 
 
 def _refuse(name: str, instead: str) -> NoReturn:
-    raise RuntimeError(f"{name}: this function was deprecated and is now removed. Use {instead}")
+    raise RuntimeError(
+        f"This function was deprecated since version 1.9 and is now removed. Instead of {name}, use {instead}"
+    )
 
 
 @public()

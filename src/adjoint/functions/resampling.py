@@ -11,6 +11,8 @@ import numpy as np
 
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import antialiasing
+from adjoint.functions.adaptive_pooling import adaptive_sizes, no_parts
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.joining import cat
 from adjoint.functions.precision import in_float32, sensitive
 from adjoint.ops import arithmetic, movement, reduction, selection
@@ -24,6 +26,7 @@ NEAREST = ("nearest", "nearest-exact", "area")
 
 
 @in_float32
+@keeping_channels_last
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
@@ -191,15 +194,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive("adaptive_avg_pool3d", input, output_size, 3)
 
 
+@keeping_channels_last
 def _adaptive(name: str, input: Tensor, output_size: Any, rank: int) -> Tensor:
-    if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
-        raise ValueError(f"Input dimension should be at least {rank + 1}")
-    if input.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.array.shape)}")
-    sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
-    if len(sizes) != rank:
-        raise RuntimeError(f"{name}(): output_size must have {rank} numbers, not {len(sizes)}")
-    return _averaged(input, [n if s is None else s for n, s in zip(input.array.shape[-rank:], sizes, strict=True)])
+    sizes = adaptive_sizes(name, rank, input, output_size)
+    return _averaged(input, sizes) if all(sizes) else no_parts(name, input, sizes)
 
 
 def _averaged(x: Any, sizes: Sequence[int]) -> Any:
@@ -207,9 +205,6 @@ def _averaged(x: Any, sizes: Sequence[int]) -> Any:
     for d, parts in enumerate(sizes, x.ndim - len(sizes)):
         shape = x.array.shape
         n = shape[d]
-        if not parts:
-            x = x.narrow(d, 0, 0)
-            continue
         if n % parts == 0:
             apart = movement.reshape(x, shape=(*shape[:d], parts, n // parts, *shape[d + 1 :]))
             x = reduction.mean(apart, axes=(d + 1,), keepdims=False)
@@ -219,6 +214,7 @@ def _averaged(x: Any, sizes: Sequence[int]) -> Any:
     return x
 
 
+@keeping_channels_last
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
 
@@ -239,6 +235,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r))
 
 
+@keeping_channels_last
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
     r = downscale_factor

@@ -13,16 +13,15 @@ from adjoint.core import families
 from adjoint.core.dtype import DTYPES
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.tensor import Tensor, as_it_lies, tangents_of
+from adjoint.functions.out_types import check_type, in_type_of
+from adjoint.ops import movement
 from adjoint.ops.inplace import write
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 EFFORT: Any = 10_000  # places that are looked at before memory is taken to overlap
 # what they write at a place is not what they read there
 READING_ELSEWHERE = frozenset({"cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"})
-OF_ONE_TYPE = frozenset({  # its out= has its type
-    "aminmax", "ceil", "complex", "fix", "floor", "frac", "gather", "masked_select", "neg", "negative", "polar",
-    "round", "sgn", "sign", "take", "trunc",
-})  # fmt: skip
+RANGES = frozenset({"arange", "linspace", "logspace", "range"})  # fill an `out` of as many elements in any shape
 
 
 def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -47,10 +46,15 @@ def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
             "arguments requires grad."
         )
     _check_memory(name, targets, given[len(targets) :])
+    kwargs = in_type_of(targets[0], name, args, kwargs)
     with Scope(recording=False):
         found = function(*args, **kwargs)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
-        for target, result in zip(targets, results, strict=True):
+        for at, (target, result) in enumerate(zip(targets, results, strict=True)):
+            if name in RANGES and target.array.size == result.array.size:
+                result = movement.reshaped(result, target.array.shape)
+            types = DTYPES[result.array.dtype], DTYPES[target.array.dtype]
+            check_type(name, at, len(targets) > 1, *types)
             _store(target, result, name)
     return out if len(targets) == 1 and out is targets[0] else type(found)(*out) if hasattr(found, "_fields") else out
 
@@ -83,6 +87,18 @@ def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None
                 )
 
 
+def check_apart(written: Tensor, given: Any) -> None:
+    """Raise RuntimeError where an operand of an op that writes in place lies in the memory that is written."""
+    for x in _tensors(given):
+        if type(x.array) is not np.ndarray or type(written.array) is not np.ndarray:
+            continue
+        if np.may_share_memory(x.array, written.array) and _overlap(as_it_lies(x), as_it_lies(written)):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+
+
 def _overlap(x: Any, y: Any) -> bool:
     try:
         return bool(np.shares_memory(x, y, EFFORT))
@@ -91,13 +107,16 @@ def _overlap(x: Any, y: Any) -> bool:
 
 
 def _store(target: Tensor, result: Tensor, name: str) -> None:
-    have, got = DTYPES[target.array.dtype], DTYPES[result.array.dtype]
-    if name in OF_ONE_TYPE and got is not have:
-        raise RuntimeError(f"Expected out tensor to have dtype {got.name}, but got {have.name} instead")
-    if got.rank > have.rank:
-        raise RuntimeError(f"result type {got.name} can't be cast to the desired output type {have.name}")
     if target.array.shape != result.array.shape:
-        if target.numel():
+        if target.numel() and name in RANGES:
+            warnings.warn(
+                f"The number of elements in the out tensor of shape {list(target.array.shape)} is {target.numel()} "
+                f"which does not match the computed number of elements {result.numel()}. Note that this may occur as a "
+                f"result of rounding error. The out tensor will be resized to a tensor of shape ({result.numel()},).",
+                UserWarning,
+                stacklevel=4,
+            )
+        elif target.numel():
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which "
                 f"does not match the required output shape {list(result.array.shape)}. This behavior is deprecated, "

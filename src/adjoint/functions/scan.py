@@ -72,6 +72,13 @@ def diff(
     for part in (prepend, append):
         if part is not None and part.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        for i, have in enumerate(input.array.shape):
+            given = have if part is None else part.array.shape[i]
+            if i != d and have != given:
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                    f"differencing dimension; input.size({i}) = {have}, but got tensor.size({i}) = {given}"
+                )
     if prepend is not None or append is not None:
         out = joining.cat([part for part in (prepend, input, append) if part is not None], d)
     for _ in range(n):

@@ -39,7 +39,7 @@ def scatter(
     source = src if src is not None else value
     if source is None:
         raise TypeError("scatter(): expected a src or a value")
-    if input.ndim and not index.numel():
+    if not index.numel():
         return selection.copy(input)
     _check_index("scatter", index, input, axis)
     if not isinstance(source, Tensor):
@@ -78,6 +78,8 @@ def scatter_reduce(
     axis = one_dim(dim, input.ndim)
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError("reduce argument must be either sum, prod, mean, amax or amin, got " + str(reduce))
+    if not index.numel():
+        return selection.copy(input)
     _check_index("scatter", index, input, axis)
     if src.array.dtype != input.array.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -106,9 +108,12 @@ def _rows(name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | No
         raise IndexError(f"{name}(): Expected dtype int64 for index.")
     at = index if index.ndim else movement.reshape(index, shape=(1,))
     size = input.array.shape[axis] if input.ndim else 1
+    adds = name == "index_add"
+    if source is not None and adds:
+        _check_added(input, axis, at, source)
     complaint = f"{name}(): index {{}} is out of bounds for dimension {axis} with size {size}"
     low = -size if source is None else 0  # as in PyTorch, where `index_fill` alone counts from the end too
-    indexing.check_range(at, size, complaint, low=low, error=IndexError)
+    indexing.check_range(at, size, complaint, low=low, error=RuntimeError if adds and input.ndim > 1 else IndexError)
     if source is None:
         return axis, at, None
     if source.array.dtype != input.array.dtype:
@@ -124,6 +129,23 @@ def _rows(name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | No
             )
         source = movement.reshape(source, shape=wanted)
     return axis, at, source
+
+
+def _check_added(input: Tensor, axis: int, index: Tensor, source: Tensor) -> None:
+    """Raise RuntimeError for a source of another number of slices than indices, or of slices of another shape."""
+    x, added = input.array.shape, source.array.shape
+    apart = (*x[:axis], *x[axis + 1 :]) != (*added[:axis], *added[axis + 1 :]) or len(x) != len(added)
+    if apart and max(len(added), len(x)) > 1:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(x)} source.shape = {list(added)}"
+        )
+    slices = added[axis] if added else 1
+    if index.array.shape[0] != slices:
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index.array.shape[0]}) should be equal to source.size(dim): "
+            f"({slices}), for dim: {axis}"
+        )
 
 
 def _lined(input: Tensor) -> Tensor:
@@ -158,6 +180,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """`input` with one value in its slices `index` along `dim`. Raises RuntimeError for a value with dimensions."""
     axis, at, _ = _rows("index_fill", index, input, dim, None)
+    if isinstance(value, complex) and input.array.dtype.kind != "c":
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if not isinstance(value, Tensor):
         value = np.asarray(value).astype(input.array.dtype)
     elif value.ndim:

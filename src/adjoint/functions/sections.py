@@ -13,6 +13,7 @@ from adjoint.functions import joining, shape
 from adjoint.functions.dims import one_dim
 from adjoint.functions.surface import public
 from adjoint.ops import joint, pieces
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
@@ -78,7 +79,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if indices_or_sections.array.dtype != np.int64:
             raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to have dtype of long, "
-                f"but got {indices_or_sections.dtype.name}"
+                f"but got {scalar_type(indices_or_sections.dtype)}"
             )
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):

@@ -46,7 +46,10 @@ def set_default_device(device: Any) -> None:
 def set_default_tensor_type(t: Any) -> None:
     """`set_default_dtype` by a constructor or its name: `DoubleTensor`. Raises TypeError unless it is floating."""
     warnings.warn(
-        "set_default_tensor_type() is deprecated, please use set_default_dtype() instead.", UserWarning, stacklevel=2
+        "set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        UserWarning,
+        stacklevel=2,
     )
     kind = dtype_of(t) if isinstance(t, (str, type)) else None
     if kind is None or not kind.is_floating_point:
@@ -98,7 +101,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def set_num_interop_threads(n: int) -> None:
     """Note the number: ops run one after another. Raises RuntimeError unless it is positive."""
-    if n <= 0:
+    if not 0 < n < 2**31:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
     _chosen["threads"] = n
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from adjoint.core.dtype import dtype as DType
+from adjoint.core.layout import contiguous_format
 from adjoint.core.tensor import Tensor, as_it_lies
 from adjoint.functions.dims import one_dim, some_dims
-from adjoint.functions.surface import public
+from adjoint.functions.memory_order import order_of
+from adjoint.functions.surface import named, public
 from adjoint.ops import movement, selection
+from adjoint.ops.memory_order import laid
 
 __all__ = [
     "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
@@ -111,6 +115,10 @@ def ravel(input: Tensor) -> Tensor:
 @public()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Dimension `dim` as several of these `sizes`, one of which may be -1. Raises RuntimeError if they do not fit."""
+    if isinstance(dim, str):
+        raise TypeError("unflatten(): argument 'dim' (position 1) must be int, not str")
+    if isinstance(sizes, int):
+        raise TypeError("unflatten(): argument 'sizes' (position 2) must be tuple of ints, not int")
     d, shape = one_dim(dim, input.ndim), input.array.shape
     try:
         parts = _resolved(tuple(sizes), shape[d])
@@ -125,24 +133,32 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 @public(listed=True)
 def permute(input: Tensor, dims: Any) -> Tensor:
     """Dimension i of the result is dimension `dims[i]` of the input. Raises RuntimeError unless each is there once."""
-    if len(dims) != input.ndim:
+    if len(dims) != len(input.array.shape):
         raise RuntimeError(
             f"permute(): number of dimensions in the tensor input does not match the length of the desired ordering of "
             f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
         )
-    rank = len(dims)
-    axes = tuple([one_dim(d, rank) for d in dims])
+    return movement.permute(input, axes=_permutation(dims))
+
+
+@cache
+def _permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
+    axes = tuple([one_dim(d, len(dims)) for d in dims])
     if len(set(axes)) != len(axes):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return movement.permute(input, axes=axes)
+    return axes
 
 
 @public("swapaxes", "swapdims")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """The two dimensions exchanged."""
-    rank = input.ndim
-    a, b = one_dim(dim0, rank), one_dim(dim1, rank)
-    return movement.swap(input, a, b) if rank else movement.reshape(input, shape=())
+    rank = len(input.array.shape)
+    if not rank or type(dim0) is not int or type(dim1) is not int:
+        dim0, dim1 = one_dim(dim0, rank), one_dim(dim1, rank)
+    if not -rank <= dim0 < rank or not -rank <= dim1 < rank:
+        one_dim(dim1 if -rank <= dim0 < rank else dim0, rank)  # which complains, but of 0 where there is none
+        return movement.reshape(input, shape=())
+    return movement.permute(input, axes=movement.exchange(rank, dim0, dim1), called="transpose")
 
 
 swapaxes = swapdims = transpose
@@ -207,7 +223,8 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the dimensions of size 1, all or those in `dim`."""
     chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
-    return movement.reshape(input, shape=shape)
+    kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
+    return named(movement.reshape(input, shape=shape), f"SqueezeBackward{kind}")
 
 
 @public(listed=True)
@@ -215,6 +232,8 @@ def expand(self: Tensor, size: Any) -> Tensor:
     """Dimensions of size 1, and new ones in front, repeated without copying; -1 keeps a size."""
     shape = self.array.shape
     lead = len(size) - len(shape)
+    if lead > 0 and size[lead:] == shape and min(size) >= 0:  # what is asked for most
+        return movement.expand(self, shape=size)
     if lead < 0:
         raise RuntimeError(
             f"expand({list(shape)}, size={list(size)}): the number of sizes provided ({len(size)}) must be greater or "
@@ -292,11 +311,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 @public()
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself if it lies in row-major order, or as `memory_format` says, else a copy that does."""
-    order = getattr(memory_format, "order", ())
-    if order:
-        if self.ndim != len(order):
-            raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
-        return permute(contiguous(permute(self, order)), movement.inverse(order))
-    if self.is_contiguous():
+    if self.is_contiguous(memory_format=memory_format):
         return self
-    return selection.copy(self)
+    order = order_of(self, memory_format or contiguous_format)
+    return laid(self, order=order) if order else selection.copy(self)

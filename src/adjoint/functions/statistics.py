@@ -135,7 +135,7 @@ class HistogramOfPoints(NamedTuple):
 @public()
 @with_out
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
     """How many elements, or how much `weight`, lie in each bin: so many of equal width, or between the edges given.
 
@@ -190,6 +190,12 @@ def _histogram(name: str, x: Any, bins: list[Any], limits: Any, weight: Any, den
             f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, "
             f"but got {len(limits)}"
         )
+    for at, given in enumerate(bins):
+        if isinstance(given, Tensor) and given.array.dtype != x.array.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
+                f"{x.dtype.name} and bins for dimension {at} with dtype {given.dtype.name}"
+            )
     edges = []
     for at, given in enumerate(bins):
         if isinstance(given, Tensor):
@@ -219,11 +225,6 @@ def _edges(x: Any, given: Tensor, at: int) -> Any:
         raise RuntimeError(
             f"torch.histogramdd: bins tensor should have one dimension, but got {given.ndim} dimensions in the bins "
             f"tensor for dimension {at}"
-        )
-    if given.array.dtype != x.array.dtype:
-        raise RuntimeError(
-            "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
-            f"{x.dtype} and bins for dimension {at} with dtype {given.dtype}"
         )
     if not given.numel():
         raise RuntimeError(f"torch.histogramdd: bins tensor should have at least 1 element for dimension {at}")

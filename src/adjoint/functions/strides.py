@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import default, numpy_dtype
+from adjoint.core.exposure import seen_outside
 from adjoint.core.hooks import hooks_of
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import Leaf
@@ -99,7 +100,14 @@ def empty_strided(
 ) -> Tensor:  # fmt: skip
     """A tensor of these sizes and strides in memory of its own; its elements are zero."""
     shape, steps = sizes((size,)), sizes((stride,))
-    memory = np.zeros(reach(shape, steps, 0), numpy_dtype(dtype or default.floating))
+    if len(shape) != len(steps):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
+        )
+    kind, needed = numpy_dtype(dtype or default.floating), reach(shape, steps, 0)
+    if needed * kind.itemsize >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}")
+    memory = np.zeros(needed, kind)
     out = wrap(region(memory, shape, steps, 0))
     return out.requires_grad_() if requires_grad else out
 
@@ -169,7 +177,7 @@ for _name, _f in _VIEWS.items():
 def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     """Give the tensor another number of elements: its memory as far as it goes, then zeros.
 
-    Raises RuntimeError for a tensor that requires grad.
+    Raises RuntimeError for a tensor that requires grad, and for more elements while an array of NumPy shares them.
     """
     if self.requires_grad and not mode.inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -182,7 +190,12 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     count = math.prod(size)
     if count > 2**62:
         raise RuntimeError("numel: integer multiplication overflow")
+    if math.prod(n or 1 for n in size) * self.element_size() >= 2**63:
+        what = "Storage size" if count else "Stride"
+        raise RuntimeError(f"{what} calculation overflowed with sizes={list(size)}")
     if count > flat.size:
+        if seen_outside(memory):
+            raise RuntimeError("Trying to resize storage that is not resizable: arrays of NumPy see its memory")
         flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
     _place(self, flat[:count].reshape(size), None)
     return self
@@ -213,6 +226,9 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     if source is None:
         source = wrap(np.zeros(0, self.array.dtype))
     elif not isinstance(source, Tensor):
+        typed = getattr(source, "dtype", None)
+        if typed is not None and typed is not self.dtype:
+            raise RuntimeError(f"Expected a Storage of type {self.dtype.name} but got type {typed.name}")
         source = wrap(source.array.view(self.array.dtype).reshape(-1))
     if source.array.dtype != self.array.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -12,13 +13,19 @@ from adjoint.core.families import OPERANDS
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, kind_of_node, tick
 from adjoint.core.parameters import parameters_of
+from adjoint.core.site import user_place
+from adjoint.core.storage import Storage, mark_written
 from adjoint.core.tensor import Tensor, twin
 from adjoint.functions.dims import sizes
-from adjoint.functions.result import into
+from adjoint.functions.result import check_apart, into
 from adjoint.ops.inplace import write
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+APART = frozenset({  # read their operands while they write
+    "index_add_", "index_copy_", "index_fill_", "index_put_", "masked_scatter_", "put_", "scatter_", "scatter_add_",
+    "scatter_reduce_",
+})  # fmt: skip
 TRANSLATED = frozenset({*ARRAY_API_NAMES, "out"})
 
 
@@ -67,6 +74,8 @@ def _with_both_names(function: Any) -> Any:
 def _with_integers_one_by_one(function: Any, last: str, otherwise: Any) -> Any:
     @wraps(function)
     def call(input: Any, *given: Any, **named: Any) -> Any:
+        if not named and given and type(given[0]) is int:
+            return function(input, sizes(given))
         for word in (last, "size") if named else ():
             if word in named:
                 given = (*given, named.pop(word))
@@ -83,6 +92,8 @@ def _with_integers_one_by_one(function: Any, last: str, otherwise: Any) -> Any:
 
 def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`function` as a method that writes its result into its first argument and returns that."""
+    if name in APART:
+        function = _of_operands_apart(function, name)
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         start = tick()
@@ -96,16 +107,50 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
+def _of_operands_apart(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        check_apart(self, (*args, *kwargs.values()))
+        return function(self, *args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
 def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`in_place`, as Python's operator: an operand of a foreign type is left to its own class."""
     write_into = in_place(function, name)
+    ufunc = getattr(function, "ufunc", None)
 
     def call(self: Tensor, other: Any) -> Any:
+        if ufunc is not None and not unusual.count and written_at_once(ufunc, self, other):
+            return self
         return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = write_into.__doc__
     return call
+
+
+def written_at_once(ufunc: Any, x: Tensor, other: Any) -> bool:
+    """Whether x has become ufunc(x, other): it has no history and is no view, and the operand has no history either."""
+    memory, array = x.memory, x.array
+    if x.node is not None or (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
+        return False
+    dtype = array.dtype
+    if dtype.kind != "f" or not array.flags.carray:
+        return False
+    if type(other) is Tensor:
+        if other.node is not None or other.array.shape != array.shape or other.array.dtype is not dtype:
+            return False
+        other = other.array
+        if type(other) is not np.ndarray:
+            return False
+    elif type(other) is not float:
+        return False
+    with suppress(RuntimeWarning, FloatingPointError):  # which the user made errors: all has been written nevertheless
+        ufunc(array, other, array)
+    mark_written(x, user_place(3))
+    return True
 
 
 def named(out: Tensor, kind: str, **settings: Any) -> Tensor:

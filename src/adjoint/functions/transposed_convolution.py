@@ -7,6 +7,7 @@ from typing import Any
 from adjoint.core.tensor import Tensor
 from adjoint.functions.convolution import conv1d
 from adjoint.functions.dims import per_dimension
+from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.precision import lowering
 from adjoint.functions.surface import named
 from adjoint.ops import convolution as ops
@@ -45,6 +46,7 @@ def conv_transpose3d(
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@keeping_channels_last
 def _transposed(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, output_padding: Any,
     groups: int, dilation: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjoint.core.elsewhere import place
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import empty
 from adjoint.nn import functional as F
@@ -94,3 +95,10 @@ class MultiheadAttention(Module):
             self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
             batch_first=self.batch_first,
         )  # fmt: skip
+
+
+place(
+    __name__,
+    {"bias": "adjoint.nn.attention_bias"},
+    {"flex_attention": "scaled_dot_product_attention takes any mask"},
+)

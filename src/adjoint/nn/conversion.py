@@ -44,11 +44,15 @@ def to(
         else:
             dtype = _dtype(given)
     require_cpu(device)
-    rank = len(getattr(memory_format, "order", ()))
-    if rank:
-        convert_tensors(self, lambda t: t.contiguous(memory_format=memory_format) if t.ndim == rank else t)
+    ranks: tuple[int, ...] = ()
+    if memory_format is not None:
+        ranks = (len(memory_format.order),) if memory_format.order else (4, 5)
+
+    def lying(t: Tensor) -> Tensor:
+        return t.to(memory_format=memory_format) if t.ndim in ranks else t
+
     if dtype is None:
-        return self
+        return self._apply(lying if ranks else _as_it_is)
     target = as_dtype(dtype)
     if not target.is_floating_point and not target.is_complex:
         raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={target!r}")
@@ -58,7 +62,7 @@ def to(
             "might not work as expected when using complex tensors as parameters or buffers.",
             stacklevel=2,
         )
-    return convert_tensors(self, lambda t: t.to(target) if t.is_floating_point() or t.is_complex() else t)
+    return self._apply(lambda t: lying(t.to(target) if t.is_floating_point() or t.is_complex() else t))
 
 
 def _check_flag(args: tuple[Any, ...], place: int) -> None:
@@ -100,13 +104,13 @@ def to_bfloat16(self: ModuleType) -> ModuleType:
 
 def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
     """All parameters and buffers as `Tensor.type` converts them: integers too."""
-    return convert_tensors(self, lambda t: t.type(dst_type))
+    return self._apply(lambda t: t.type(dst_type))
 
 
 def to_empty(self: ModuleType, *, device: Any, recurse: bool = True) -> ModuleType:
     """The parameters and buffers here and, unless told otherwise, below with values that are not set."""
     require_cpu(device)
-    return convert_tensors(self, empty_like, recurse)
+    return self._apply(empty_like, recurse)
 
 
 def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
@@ -117,32 +121,47 @@ def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
 
 def share_memory(self: ModuleType) -> ModuleType:
     """Let other processes see the parameters and buffers."""
-    for tensor in (*self.parameters(), *self.buffers()):
-        tensor.share_memory_()
-    return self
+    return self._apply(lambda t: t.share_memory_())
 
 
 def to_cpu(self: ModuleType) -> ModuleType:
     """The module itself: it is on the CPU."""
-    return self
+    return self._apply(_as_it_is)
 
 
 def _floating_to(module: ModuleType, target: dtypes.dtype) -> ModuleType:
-    return convert_tensors(module, lambda t: t.to(target) if t.is_floating_point() else t)
+    return module._apply(lambda t: t.to(target) if t.is_floating_point() else t)
 
 
 def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = True) -> ModuleType:
-    """Replace the values of all parameters and their gradients, and all buffers, by `fn` of them."""
+    """Replace the values of all parameters and their gradients, and all buffers, by `fn` of them, the parts' first.
+
+    Each part does so by its own `_apply`, which may bring along what else it holds.
+    """
+    if recurse:
+        for child in self.children():
+            child._apply(fn)
     with Scope(recording=False):
-        for module in self.modules() if recurse else (self,):
-            for parameter in module._parameters.values():
-                if parameter is None:
-                    continue
-                grad = parameter._grad
-                parameter.data = fn(parameter.detach())
-                if grad is not None:
-                    grad.data = fn(grad.detach())
-            for name, buffer in module._buffers.items():
-                if buffer is not None:
-                    setattr(module, name, fn(buffer))
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            grad = parameter._grad
+            _put(parameter, fn)
+            if grad is not None:
+                _put(grad, fn)
+        for name, buffer in self._buffers.items():
+            made = None if buffer is None else fn(buffer)
+            if made is not buffer:
+                setattr(self, name, made)
     return self
+
+
+def _put(tensor: Any, fn: Callable[[Any], Any]) -> None:
+    value = tensor.detach()
+    made = fn(value)
+    if made is not value:
+        tensor.data = made
+
+
+def _as_it_is(tensor: Any) -> Any:
+    return tensor

@@ -16,6 +16,7 @@ class FromFunction(Module):
     """A module whose settings are the parameters of a function behind its operands; tensors among them are buffers."""
 
     function: Callable[..., Any]
+    operands: inspect.Signature
     settings: inspect.Signature
     shown: bool | str
 
@@ -29,7 +30,9 @@ class FromFunction(Module):
             else:
                 setattr(self, name, value)
 
-    def forward(self, *operands: Any) -> Any:
+    def forward(self, *operands: Any, **named: Any) -> Any:
+        if named:
+            operands = self.operands.bind(*operands, **named).args
         return self.function(*operands, **{name: getattr(self, name) for name in self.settings.parameters})
 
     def extra_repr(self) -> str:
@@ -53,6 +56,7 @@ def module_from(
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in (*HIDDEN, without)]
     fields = {
         "function": staticmethod(function),
+        "operands": inspect.Signature(parameters[:operands]),
         "settings": inspect.Signature(parameters[operands:]),
         "shown": shown,
         "__signature__": inspect.Signature(parameters[operands:]),

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.core.tensor import Tensor
-from adjoint.nn.backward_hooks import GradientHooks
 from adjoint.nn.hooks import everywhere
 from adjoint.nn.node_hooks import attach_to_node
 
@@ -38,6 +37,8 @@ def call_with_hooks(module: Module, forward: Callable[..., Any], args: Args, kwa
     Which hooks there are is looked up before forward for those before it, after forward for those after it. When
     anything raises, the forward hooks with `always_call` that have not run yet still do, with the output so far.
     """
+    from adjoint.nn.backward_hooks import GradientHooks  # with what custom functions are made of
+
     gradients = GradientHooks(module)
     on_node = [
         hook

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from adjoint.core.hooks import RemovableHandle
 from adjoint.core.mode import Scope
-from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.tensor import Tensor
 from adjoint.nn.hooks import Weakly, register
 from adjoint.nn.parameter import Parameter
 from adjoint.nn.state import EXTRA, own_tensors, set_extra_state
@@ -52,7 +50,7 @@ class Faults(list[str]):
 def load_state_dict(
     self: Module, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
 ) -> IncompatibleKeys:
-    """Write the tensors (or ndarrays) of `state_dict` into this module's; `assign` puts them in the place of its own.
+    """Write the tensors of `state_dict` into this module's; `assign` puts them in the place of its own.
 
     Raises RuntimeError, and changes nothing, for other shapes, for values that are no tensors and, when `strict`, for
     names missing or unexpected. But what a hook looks at after loading, and what a module with a
@@ -116,8 +114,8 @@ def load_own(
             if strict and (local_metadata.get("version") or 1) >= self._since.get(name, 1):
                 missing_keys.append(key)
             continue
-        value = _tensor(state_dict[key])
-        fault = _value_fault(key, state_dict[key], value, tensor)
+        value = state_dict[key]
+        fault = _value_fault(key, value, tensor)
         if fault is None:
             put = _assign if local_metadata.get(ASSIGN) else _copy
             faults.writes.append(partial(put, self, name, value))
@@ -126,7 +124,11 @@ def load_own(
     extra = prefix + EXTRA
     has_extra = type(self).set_extra_state is not set_extra_state
     if has_extra and extra in state_dict:
-        faults.writes.append(partial(self.set_extra_state, state_dict[extra]))
+        set_extra = partial(self.set_extra_state, state_dict[extra])
+        if isinstance(state_dict[extra], Tensor) or not _holds_more(self, state_dict, prefix):
+            faults.writes.append(set_extra)
+        else:  # names of parts that the extra state may bring
+            set_extra()
     elif strict and has_extra:
         missing_keys.append(extra)
     if strict:
@@ -138,16 +140,15 @@ def load_own(
         faults.write()
 
 
+def _holds_more(module: Module, state_dict: Any, prefix: str) -> bool:
+    """True if there are names below that of a part which the module has not."""
+    parts = {key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)}
+    return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
+
+
 def _has(module: Module, key: str, prefix: str, own: set[str]) -> bool:
     name, dot, _ = key.removeprefix(prefix).partition(".")
     return module._modules.get(name) is not None if dot else name in own
-
-
-def _tensor(value: Any) -> Any:
-    """`value` as a tensor if it is one or an ndarray; else None."""
-    if isinstance(value, np.ndarray):
-        return wrap(value)
-    return value if isinstance(value, Tensor) else None
 
 
 def _key_faults(keys: IncompatibleKeys) -> list[str]:
@@ -159,15 +160,15 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def _value_fault(name: str, value: Any, tensor: Any, own: Tensor) -> str | None:
-    if tensor is None:
+def _value_fault(name: str, value: Any, own: Tensor) -> str | None:
+    if not isinstance(value, Tensor):
         return (
-            f'While copying the parameter named "{name}", expected Tensor or Tensor-like object from checkpoint but '
-            f"received {type(value)}"
+            f'While copying the parameter named "{name}", expected torch.Tensor or Tensor-like object from checkpoint '
+            f"but received {type(value)}"
         )
-    if tensor.array.shape != own.array.shape:
+    if value.array.shape != own.array.shape:
         return (
-            f"size mismatch for {name}: copying a param with shape {tensor.shape} from checkpoint, the shape in "
+            f"size mismatch for {name}: copying a param with shape {value.shape} from checkpoint, the shape in "
             f"current model is {own.shape}."
         )
     return None

@@ -126,11 +126,12 @@ class Module:
         return type(self).__name__
 
     def train(self, mode: bool = True) -> Self:
-        """Set `training` here and in all parts. Raises ValueError unless `mode` is a bool."""
+        """Set `training` here and in all parts, by `train` of each. Raises ValueError unless `mode` is a bool."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
-        for module in self.modules():
-            module.training = mode
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
         return self
 
     def eval(self) -> Self:

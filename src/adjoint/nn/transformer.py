@@ -6,6 +6,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
+from adjoint.core.mode import mode
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import full
 from adjoint.functions.multihead import canonical_mask
@@ -107,9 +110,10 @@ class TransformerEncoder(Module):
     ) -> Any:  # fmt: skip
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype)
+        causal = _is_causal(mask, is_causal)
         output: Any = src
         for layer in self.layers:
-            output = layer(output, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=padding)
+            output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         return output if self.norm is None else self.norm(output)
 
 
@@ -130,11 +134,12 @@ class TransformerDecoder(Module):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
+        causal = _is_causal(tgt_mask, tgt_is_causal)
         output: Any = tgt
         for layer in self.layers:
             output = layer(
                 output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal),
+                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
                 memory_is_causal=memory_is_causal,
             )  # fmt: skip
         return output if self.norm is None else self.norm(output)
@@ -242,6 +247,16 @@ def _dropped(dropout: Dropout, found: Any, batch_first: bool) -> Any:
     if found.ndim == 2 or not batch_first:
         return dropout(found)
     return dropout(found.transpose(0, 1)).transpose(0, 1)
+
+
+def _is_causal(mask: Any, hint: bool | None) -> bool:
+    """The hint, or else whether the mask leaves out just the keys after each query: not while a step is traced."""
+    if hint is not None or mask is None:
+        return bool(hint)
+    array: Any = mask.array
+    if mode.tracer is not None or type(array) is not np.ndarray or array.ndim != 2 or array.shape[0] != array.shape[1]:
+        return False
+    return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
 
 
 def _activation(given: Activation) -> Any:

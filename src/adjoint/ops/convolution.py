@@ -112,16 +112,18 @@ def _columns(
     if places is not None:  # a gradient may cover fewer places than fit
         seen = seen[(slice(None), slice(None), *(slice(p) for p in places))]
     order = (1, *range(2 + rank, 2 + 2 * rank), 0, *range(2, 2 + rank))
-    return seen.transpose(order).reshape(groups, c // groups * math.prod(size), -1)
+    return seen.transpose(order).reshape(
+        groups, c // groups * math.prod(size), x.shape[0] * math.prod(seen.shape[2 : 2 + rank])
+    )
 
 
 def _by_group(weight: Any, groups: int) -> Any:
-    return weight.reshape(groups, weight.shape[0] // groups, -1)
+    return weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
 
 
 def _by_channel(g: Any, groups: int) -> Any:
     """(N, O, P…) as (G, O/G, N·P)."""
-    return np.moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, -1)
+    return np.moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:]))
 
 
 def _from_channels(out: Any, shape: Shape) -> Any:

@@ -144,7 +144,8 @@ def heaviside(x: Any, y: Any) -> Any:
 
 @binary(
     refuses="c",
-    dx=lambda g, x, y: where(_first_of(ge(x, y), y), g, 0.0), dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g)
+    dx=lambda g, x, y: where(_first_of(ge(x, y), y), g, 0.0),
+    dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g),
 )
 def fmax(x: Any, y: Any) -> Any:
     """The larger of x and y; of a number and NaN, the number. A tie's gradient goes to x."""
@@ -153,7 +154,8 @@ def fmax(x: Any, y: Any) -> Any:
 
 @binary(
     refuses="c",
-    dx=lambda g, x, y: where(_first_of(le(x, y), y), g, 0.0), dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g)
+    dx=lambda g, x, y: where(_first_of(le(x, y), y), g, 0.0),
+    dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g),
 )
 def fmin(x: Any, y: Any) -> Any:
     """The smaller of x and y; of a number and NaN, the number. A tie's gradient goes to x."""

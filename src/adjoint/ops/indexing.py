@@ -8,11 +8,14 @@ import numpy as np
 
 from adjoint.core.families import primitive
 from adjoint.core.mode import unusual
+from adjoint.core.native import source
 from adjoint.core.op import apply
+from adjoint.core.routine import Routine
 from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.ops.comparison import ge, logical_and, lt
 from adjoint.ops.reduction import all
 
+GATHER = Routine("gather")
 # Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
 # for a dimension that is kept whole.
 Pattern = tuple[int | None, ...]
@@ -108,6 +111,10 @@ def grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
 )
 def gather(x: Any, indices: Any, *, axis: int) -> Any:
     """out[i…] = x[i…] with `indices[i…]` in place of the index along `axis`."""
+    if source.enabled and axis == x.ndim - 1 and indices.shape[:-1] == x.shape[:-1]:
+        found = GATHER.call(x, indices)
+        if found is not None:
+            return found
     return x[grid(x.shape, indices, axis)]
 
 

@@ -22,6 +22,7 @@ from adjoint.core.storage import InferenceStorage, Made, View, mark_written, sto
 from adjoint.core.tensor import Tensor, twin, wrap
 from adjoint.core.writes import writes
 from adjoint.ops.assignment import bypassed, left_behind, overtaken, put_slice, put_steps, put_view, replay, taken
+from adjoint.ops.scalar_types import scalar_type
 from adjoint.ops.selection import cast
 
 ndarray = np.ndarray
@@ -66,7 +67,7 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
                 for node in mode.duals.histories(out):
                     _keep_what_goes(x, node, since)
         array[...] = out.array  # np.copyto takes 0.15 µs longer
-    mark_written(x, user_place(2))
+    mark_written(x, user_place(2), x.array if view is not None and not history and _of_twin(view) else None)
     if history:
         rebase(x, out.node)
     if unusual.count and mode.duals is not None:
@@ -124,6 +125,8 @@ def check_separate(array: Any, called: str, view: View | None = None) -> Any:
         array = writable(array)
         flags = array.flags
     if not flags.writeable or (not flags.forc and _repeats(array)):
+        if called in ("fill_", "zero_") and flags.writeable:
+            return array  # one value, at whatever place
         raise RuntimeError(
             f"{called}: unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
@@ -235,6 +238,11 @@ def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
             node.saved = type(node.saved)(_copied(kept, x.array) for kept in node.saved)
 
 
+def _of_twin(view: View) -> bool:
+    """True for a view of what `data` gave, or `detach()`: only what is written by it counts as written."""
+    return view.memory.aliases[0]() is not view.base
+
+
 def _copied(kept: Any, memory: Any) -> Any:
     if type(kept) is ndarray and (np.may_share_memory(kept, memory) or not kept.size):
         return kept.copy()
@@ -249,7 +257,9 @@ def _check_fits(x: Tensor, out: Tensor, called: str) -> None:
         )
     have, got = DTYPES[x.array.dtype], DTYPES[out.array.dtype]
     if got.rank > have.rank:
-        raise RuntimeError(f"{called}: result type {got.name} can't be cast to the desired output type {have.name}")
+        raise RuntimeError(
+            f"{called}: result type {scalar_type(got)} can't be cast to the desired output type {scalar_type(have)}"
+        )
 
 
 def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import primitive
-from adjoint.core.native import Native, natively
+from adjoint.core.native import Native, natively, source
+from adjoint.core.routine import Routine
 from adjoint.core.spec import Spec
 from adjoint.core.tensor import wrap
 from adjoint.ops import arithmetic, reduction
 
 Axes = tuple[int, ...]
+LAYER_NORM, LAYER_NORM_DX, LAYER_NORM_DWEIGHT = map(Routine, ("layer_norm", "layer_norm_dx", "layer_norm_dweight"))
 EACH = 4e-9  # seconds that NumPy takes for an element
 
 
@@ -50,6 +52,10 @@ _moments = Native("moments", _mean_and_variance, EACH)
 @natively(2 * EACH)
 def _dx(g: Any, x: Any, weight: Any, axes: Axes, eps: float) -> Any:
     """(ĝ - mean ĝ - x̂ mean(ĝ x̂)) / √(var + eps), with ĝ = g weight and x̂ the normalised x."""
+    if source.enabled and weight is not None and axes == (len(x.shape) - 1,) and weight.shape == x.shape[-1:]:
+        found = LAYER_NORM_DX.call(g, x, weight, eps)
+        if found is not None:
+            return found
     mean = reduction.mean(x, axes=axes, keepdims=True)
     centred = x - mean
     scale = arithmetic.rsqrt(reduction.mean(centred * centred, axes=axes, keepdims=True) + eps)
@@ -61,7 +67,15 @@ def _dx(g: Any, x: Any, weight: Any, axes: Axes, eps: float) -> Any:
 
 @natively(EACH)
 def _dweight(g: Any, x: Any, weight_shape: tuple[int, ...], axes: Axes, eps: float) -> Any:
+    if source.enabled and axes == (len(x.shape) - 1,) and weight_shape == x.shape[-1:]:
+        found = LAYER_NORM_DWEIGHT.call(g, x, eps)
+        if found is not None:
+            return found
     return reduction.sum_to(with_moments(x, axes, eps)[0] * g, weight_shape)
+
+
+def _shape(x: Any) -> Any:
+    return None if x is None else x.shape
 
 
 def _title(made: Any) -> str:
@@ -80,6 +94,10 @@ def _title(made: Any) -> str:
 )
 def standardize(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
     """(x - mean) / √(var + eps) over `axes`, then · weight + bias, which broadcast to x or are None."""
+    if source.enabled and axes == (x.ndim - 1,) and _shape(weight) == _shape(bias) == x.shape[-1:]:
+        found = LAYER_NORM.call(x, weight, bias, eps)
+        if found is not None:
+            return found
     count = float(prod([x.shape[a] for a in axes]))
     out = np.subtract(x, reduction.add_reduce(x, axes, None, None, True) / count, order="C")
     variance = reduction.add_reduce(out * out, axes, None, None, True) / count

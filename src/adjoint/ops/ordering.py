@@ -44,7 +44,7 @@ def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
     if low == high:
         low, high = low - 1, high + 1
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     return np.histogram(x, bins, (low, high))[0].astype(x.dtype)

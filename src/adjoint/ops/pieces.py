@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any
@@ -12,7 +13,6 @@ from adjoint.core.dtype import default
 from adjoint.core.hooks import NodeHooks
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.node import Output, Recorded, tick
-from adjoint.core.op import evaluate
 from adjoint.core.release import freed_without_recursion
 from adjoint.core.site import user_place
 from adjoint.core.storage import Made, View, share_view
@@ -22,29 +22,37 @@ from adjoint.ops.movement import cat, reshape, select, slice
 
 def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
     """Slices of these sizes along `axis`, one after another."""
-    shape = x.array.shape
-    starts = [sum(sizes[:i]) for i in range(len(sizes))] if len(sizes) < 8 else np.cumsum([0, *sizes[:-1]]).tolist()
-    whole = [(0, n, 1) for n in shape]
-    bounds = [(*whole[:axis], (a, a + n, 1), *whole[axis + 1 :]) for a, n in zip(starts, sizes, strict=True)]
-    pieces = _views(x, slice, [{"bounds": each} for each in bounds])
+    whole = [(0, n, 1) for n in x.array.shape]
+    before, after = whole[:axis], whole[axis + 1 :]
+    rest = (builtins.slice(None),) * axis
+    places, keys, start = [], [], 0
+    for n in sizes:
+        end = start + n
+        places.append({"bounds": (*before, (start, end, 1), *after)})
+        keys.append((*rest, builtins.slice(start, end)))
+        start = end
+    pieces = _views(x, slice, places, keys)
     return _recorded(x, pieces, axis, called)
 
 
 def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The elements along `axis`, without it."""
-    pieces = _views(x, select, [{"axis": axis, "at": i} for i in range(x.array.shape[axis])])
+    count, rest = x.array.shape[axis], (builtins.slice(None),) * axis
+    places = [{"axis": axis, "at": i} for i in range(count)]
+    pieces = _views(x, select, places, [(*rest, i, ...) for i in range(count)])
     return _recorded(x, pieces, axis, UnbindBackward0)
 
 
-def _views(x: Tensor, move: Any, places: list[dict[str, Any]]) -> list[Tensor]:
-    """`move` of x to each of these places, without history."""
+def _views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
+    """`move` of x to each of these places, without history. `keys`: what NumPy calls them."""
     if unusual.count or default.narrow:
         with unrecorded():
             return [move(x, **params) for params in places]
+    op, array = move.op, x.array
     pieces = []
-    for params in places:
-        piece = wrap(evaluate(move.op, (x.array,), params))
-        share_view(x, piece, move.op, params)
+    for params, key in zip(places, keys, strict=True):
+        piece = wrap(array[key])
+        share_view(x, piece, op, params, Made.AS_ONE_OF_MANY)
         pieces.append(piece)
     return pieces
 

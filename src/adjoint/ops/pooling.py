@@ -7,6 +7,7 @@ less than all others for a maximum. Of equal elements the first is the maximum, 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from itertools import product
@@ -135,6 +136,33 @@ def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, d
     for i, where in enumerate(_taps(winners.shape, size, stride, dilation)):
         _replace(out, framed[(..., *where)], winners == i)
     return out
+
+
+@primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
+def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest.
+
+    A window without any element has the index of the first one behind its beginning, or of the last.
+    """
+    winners = _winners(x, size, stride, padding, dilation, extra)
+    lead = x.ndim - len(size)
+    lengths, places = x.shape[lead:], winners.shape[lead:]
+    steps = [math.prod(lengths[d + 1 :]) for d in range(len(size))]
+    reach = _grid([np.arange(k) * d * s for k, d, s in zip(size, dilation, steps, strict=True)])
+    starts = [np.arange(n) * s - p for n, s, p in zip(places, stride, padding, strict=True)]
+    at: Any = reach.ravel()[winners]
+    at += _grid([start * s for start, s in zip(starts, steps, strict=True)])
+    if any(padding) or any(extra):
+        # Only of a window without elements the first tap wins from outside.
+        first = zip(starts, dilation, lengths, steps, strict=True)
+        inner = _grid([np.minimum(np.where(a < 0, a % d, a), n - 1) * s for a, d, n, s in first])
+        np.copyto(at, inner, where=winners == 0)
+    return at
+
+
+def _grid(along: list[Any]) -> Any:
+    """The sums of one number for each dimension."""
+    return functools.reduce(np.add.outer, along)
 
 
 def _settled(x: Any) -> Any:

@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import Declaration, primitive, publish
+from adjoint.core.native import source
+from adjoint.core.one_input import of_one
 from adjoint.core.op import Op, Rule
 from adjoint.core.parameters import parameters_of
+from adjoint.core.routine import Routine
 from adjoint.core.spec import Spec
 from adjoint.ops.comparison import eq
 from adjoint.ops.movement import expand, flip, numel, reshape, reshaped
 from adjoint.ops.selection import cast
 
+SUM, SUM_OF_ALL = Routine("sum"), Routine("sum_of_all")
+MEAN, MEAN_OF_ALL = Routine("mean"), Routine("mean_of_all")
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
 add_reduce: Any = np.add.reduce
 multiply_reduce: Any = np.multiply.reduce
@@ -46,7 +51,7 @@ def reduction(
             function, kept, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
             node=node or _title, composite=composite, linear=linear,
         )  # fmt: skip
-        return publish(op.public, op)
+        return publish(of_one(op) if op.differentiable else op.public, op)
 
     return declare
 
@@ -100,6 +105,10 @@ def _is_extreme(x: Any, out: Any) -> Any:
 @reduction(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
 def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`."""
+    if source.enabled and not keepdims:
+        found = SUM_OF_ALL.call(x) if len(axes) == x.ndim else SUM.call(x) if axes == (x.ndim - 1,) else None
+        if found is not None:
+            return found
     return add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
 
 
@@ -118,6 +127,10 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
 )
 def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""
+    if source.enabled and not keepdims:
+        found = MEAN_OF_ALL.call(x) if len(axes) == x.ndim else MEAN.call(x) if axes == (x.ndim - 1,) else None
+        if found is not None:
+            return found
     return add_reduce(x, axis=axes, keepdims=keepdims) / _count(x.shape, axes)
 
 
@@ -199,13 +212,13 @@ def _index_spec(x: Any, *, axis: int, keepdims: bool) -> Spec:
 @primitive(spec=_index_spec)
 def argmax(x: Any, *, axis: int, keepdims: bool) -> Any:
     """Index of the first largest element along `axis`; NaN counts as largest."""
-    return np.argmax(x, axis=axis, keepdims=keepdims)
+    return x.argmax(axis, keepdims=keepdims)
 
 
 @primitive(spec=_index_spec)
 def argmin(x: Any, *, axis: int, keepdims: bool) -> Any:
     """Index of the first smallest element along `axis`; NaN counts as smallest."""
-    return np.argmin(x, axis=axis, keepdims=keepdims)
+    return x.argmin(axis, keepdims=keepdims)
 
 
 @primitive(

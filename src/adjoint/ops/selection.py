@@ -9,9 +9,14 @@ import numpy as np
 from adjoint.core import widening
 from adjoint.core.dtype import promote
 from adjoint.core.families import primitive
+from adjoint.core.native import source
 from adjoint.core.op import apply
+from adjoint.core.routine import Routine
 from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.ops.comparison import logical_not
+
+NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
+WHERE, FILL, KEEP = Routine("where"), Routine("masked_fill"), Routine("masked_keep")
 
 
 def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
@@ -26,7 +31,7 @@ def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
     dy=lambda g, condition: where(condition, 0.0, g),
 )
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, x, y)
+    return _chosen(condition, x, y)
 
 
 @primitive(
@@ -39,6 +44,20 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     dy=lambda g, condition: where(condition, 0.0, g),
 )
 def _where_(condition: Any, x: Any, y: Any) -> Any:
+    return _chosen(condition, x, y)
+
+
+def _chosen(condition: Any, x: Any, y: Any) -> Any:
+    if source.enabled and type(x) is type(y) is np.ndarray and x.dtype.kind == "f":
+        found, shape = None, condition.shape
+        if x.shape == y.shape == shape:
+            found = WHERE.call(condition, x, y)
+        elif x.shape == shape and not y.shape:
+            found = KEEP.call(x, condition, float(y))
+        elif y.shape == shape and not x.shape:
+            found = FILL.call(y, condition, float(x))
+        if found is not None:
+            return found
     return np.where(condition, x, y)
 
 
@@ -60,8 +79,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
     arrays = [getattr(v, "array", v) for v in (x, y)]
-    if getattr(arrays[0], "dtype", None) is not getattr(arrays[1], "dtype", 0):
-        target = promote(arrays)
+    kinds = [getattr(a, "dtype", None) for a in arrays]
+    if kinds[0] is not kinds[1] or kinds[0] is None:
+        known = kinds[0] or kinds[1]
+        numbers = {type(v) for v, kind in zip((x, y), kinds, strict=True) if kind is None}
+        quick = known is not None and known.kind == "f" and numbers and numbers <= NUMBERS
+        target = known if quick else promote(arrays)
         x, y = (
             v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
             for v, a in zip((x, y), arrays, strict=True)

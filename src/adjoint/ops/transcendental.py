@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import binary, unary
+from adjoint.core.native import source
+from adjoint.core.routine import Routine
 from adjoint.ops.error_function import erf_array
 from adjoint.ops.selection import where
+
+SIGMOID = Routine("sigmoid")
 
 
 @unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
@@ -129,6 +133,8 @@ def tanh(x: Any) -> Any:
 @unary(promotion="float", scalar="sigmoid", dx=lambda g, out: g * ((1.0 - out) * out))
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e⁻ˣ); e⁻ˣ overflows to inf only where the quotient is 0 anyway."""
+    if source.enabled and (found := SIGMOID.call(x)) is not None:
+        return found
     return np.reciprocal(np.add(np.exp(np.negative(x)), 1))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.mode import mode, setting
 from adjoint.core.native import Native
+from adjoint.core.routine import Routine
 from adjoint.core.tensor import Tensor
 from adjoint.functions.pointwise import maximum
 from adjoint.optim.entries import elapsed, entries
@@ -63,8 +64,10 @@ class Adam(Optimizer):
         beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
         weight_decay = setting(group, "weight_decay") if decays else 0
         shrink = 1 - lr * weight_decay if decays and decoupled else 1
-        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
+        added = 0 if decoupled else weight_decay
+        numbers = (shrink, added, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
         facts = (maximize, decays and not decoupled, decays and decoupled, slow)
+        small = ADAM if slow and not (maximize or amsgrad) else None
         kept = self.like_parameter if amsgrad else self.like_parameter[:2]
         for p in with_gradients(group):
             state = entries(self.state[p], p, kept, group)
@@ -74,7 +77,7 @@ class Adam(Optimizer):
             lift = unbiased.rsqrt() if isinstance(unbiased, Tensor) else unbiased**-0.5
             largest = state["max_exp_avg_sq"] if amsgrad else None
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], largest)
-            change(MOVE, tensors, (*numbers, descent, lift), facts)
+            change(MOVE, tensors, (*numbers, descent, lift), facts, small)
 
 
 def _check_tensors(options: Group) -> None:
@@ -107,4 +110,5 @@ def _move(
     p.addcdiv_(mean, (mean_square.sqrt() * lift).add_(eps), value=descent)
 
 
+ADAM = Routine("adam")
 MOVE = Native("adam", _move, 4e-8, written=(0, 2, 3, 4))

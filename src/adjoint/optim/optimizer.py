@@ -170,10 +170,11 @@ class Optimizer:
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+        return {"defaults": self.defaults, "state": dict(self.state), "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self.state = defaultdict(dict, self.state)
         add_empty(self)
 
     def __repr__(self) -> str:

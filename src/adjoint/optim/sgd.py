@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.mode import concrete, mode, setting, watch
 from adjoint.core.native import Native
+from adjoint.core.routine import Routine
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import zeros_like
 from adjoint.optim.groups import Group, with_gradients
@@ -58,7 +59,8 @@ class SGD(Optimizer):
         )
         for p in with_gradients(group):
             buffer, first = self._buffer(p, special) if has_momentum else (None, False)
-            change(MOVE, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first))
+            small = None if maximize or nesterov or first else PLAIN if buffer is None else MOMENTUM
+            change(MOVE, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
 
     def _buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
         """The momentum buffer of `p`, and whether the gradient is to be copied into it.
@@ -92,6 +94,7 @@ def _move(
     p.add_(g, alpha=descent)
 
 
+PLAIN, MOMENTUM = Routine("sgd"), Routine("momentum")
 MOVE = Native("sgd", _move, 1e-8, written=(0, 2))
 
 

@@ -1,4 +1,4 @@
-"""An optimizer's whole update of one parameter, in one compiled kernel where that pays."""
+"""An optimizer's whole update of one parameter, in one native function where there is one."""
 
 from __future__ import annotations
 
@@ -8,37 +8,54 @@ import numpy as np
 
 from adjoint.core.mode import mode
 from adjoint.core.native import Native, source
+from adjoint.core.routine import Routine
 from adjoint.core.site import user_place
 from adjoint.core.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor import Tensor
 from adjoint.functions.complex import view_as_real
 from adjoint.optim.options import fitted
 
+PLAIN = frozenset({int, float})
 
-def change(native: Native, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> None:
+
+def change(
+    native: Native,
+    tensors: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    facts: tuple[bool, ...],
+    small: Routine | None = None,
+) -> None:
     """Do what the function does to `tensors`, of which the first is the parameter and some may be None.
 
-    Complex numbers are pairs of real ones to it.
+    Complex numbers are pairs of real ones to it. `small`: what does the same to small parameters for these facts; it
+    takes the tensors that are there and the numbers.
     """
     if tensors[0].is_complex():
         tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
     numbers = fitted(numbers, tensors[0])
-    if not updated(native, tensors, numbers, facts):
+    if not updated(native, tensors, numbers, facts, small):
         native.function(*tensors, *numbers, *facts)
 
 
-def updated(native: Native, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> bool:
+def updated(
+    native: Native,
+    tensors: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    facts: tuple[bool, ...],
+    small: Routine | None = None,
+) -> bool:
     """Write what the function does to `tensors`, and say True; False, and nothing is done, where ops are to do it.
 
     The function takes the tensors, of which the first is the parameter and some may be None, the numbers, and facts
-    that decide what it does. Ops do it where they are recorded, traced or seen by anyone else, for small parameters,
-    and where tensors share their memory or have gaps in it.
+    that decide what it does. Ops do it where they are recorded, traced or seen by anyone else, for small parameters
+    where no routine does, and where tensors share their memory or have gaps in it.
     """
     assert isinstance(native.weight, float)
     if mode.recording or mode.extra:
         return False
     p = tensors[0].array
-    if not p.ndim or p.size * native.weight < source.enough:
+    is_small = p.size * native.weight < source.enough
+    if not p.ndim or (is_small and (small is None or not source.enabled or not PLAIN.issuperset(map(type, numbers)))):
         return False
     written = [tensors[i] for i in native.written if tensors[i] is not None]
     if not all(_is_own(t) for t in written):
@@ -46,12 +63,22 @@ def updated(native: Native, tensors: tuple[Any, ...], numbers: tuple[Any, ...], 
     arrays = tuple([None if t is None else t.array for t in tensors])
     if any(_shared(t.array, arrays) for t in written):
         return False
-    operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
-    if native.find((*arrays, *operands, *facts), {}) is None:
+    if is_small and small is not None:
+        if any(a is not None and a.shape != p.shape for a in arrays):
+            return False
+        done = small.call(*[np.ascontiguousarray(a) for a in arrays if a is not None], *map(float, numbers))
+    else:
+        done = _by_kernel(native, arrays, numbers, facts)
+    if done is None:
         return False
     for t in written:
         mark_written(t, user_place(2))
     return True
+
+
+def _by_kernel(native: Native, arrays: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> Any:
+    operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
+    return native.find((*arrays, *operands, *facts), {})
 
 
 def _is_own(t: Tensor) -> bool:
@@ -60,4 +87,9 @@ def _is_own(t: Tensor) -> bool:
 
 
 def _shared(array: Any, arrays: tuple[Any, ...]) -> bool:
-    return any(x is not array and x is not None and np.may_share_memory(x, array) for x in arrays)
+    for x in arrays:
+        if x is None or x is array or (x.base is None and array.base is None):  # two arrays with memory of their own
+            continue
+        if np.may_share_memory(x, array):
+            return True
+    return False

@@ -11,11 +11,17 @@ from importlib.metadata import Distribution
 from types import ModuleType
 from typing import Any
 
+from adjoint.core.device import device
+from adjoint.core.dtype import dtype
+from adjoint.core.size import Size
+from adjoint.core.spoken import spoken
+from adjoint.core.tensor import Tensor
 from adjoint.run.missing import is_part, missing_module, missing_name, torch_name, watch
 from adjoint.run.version import VERSION
 
 # Parts of adjoint whose names mean something else in PyTorch, or nothing.
 OWN = frozenset({"array_api", "core", "data", "functions", "interop", "ops", "run"})
+SPOKEN: tuple[type, ...] = (Tensor, Size, dtype, device)  # classes that programs print, and ask for their module
 
 
 def stand_in() -> None:
@@ -31,6 +37,9 @@ def stand_in() -> None:
             "`import torch`, or start the program with `python -m adjoint.run`"
         )
     sys.meta_path.insert(0, Finder())
+    spoken.package = "torch"
+    for kind in SPOKEN:
+        kind.__module__ = "torch"
 
 
 class Finder(MetaPathFinder):

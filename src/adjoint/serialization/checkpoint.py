@@ -83,11 +83,14 @@ def put(function: str, f: Path | BinaryIO, chunks: Iterable[Chunk]) -> None:
 
 
 def check_binary(function: str, f: Any, method: str) -> None:
-    """Raise TypeError unless `f` is a path or an open binary file."""
+    """Raise AttributeError unless `f` is a path or an open file, TypeError for one of text."""
     if isinstance(f, (str, os.PathLike)):
         return
     if not hasattr(f, method):
-        raise TypeError(f"{function}: f must be a path or an open binary file, not a {type(f).__name__}")
+        raise AttributeError(
+            f"{function}: f must be a path or an open binary file, with a {method!r} attribute, not a "
+            f"{type(f).__name__}"
+        )
     if isinstance(f, io.TextIOBase):
         raise TypeError(f"{function}: the file is open in text mode; open it in binary mode")
 

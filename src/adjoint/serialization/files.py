@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import warnings
 from typing import Any, BinaryIO
 
 from adjoint.core.device import device, require_cpu
 from adjoint.serialization.archive import FileError
 from adjoint.serialization.checkpoint import check_binary, load_safetensors, put
+from adjoint.serialization.mapping import shared
 from adjoint.serialization.reading import read_archive, read_stream
 from adjoint.serialization.safetensors import Path
 from adjoint.serialization.writing import write
@@ -47,8 +49,10 @@ def load(
     name what `serialization.add_safe_globals` allows, and with `weights_only=False` also modules of networks and plain
     classes that the program has imported, and whose instances run nothing when they are made. Tensors come to the CPU;
     a device that `map_location` names must be that. With `mmap` (paths only) they are private views of the file, which
-    are read once for their checksums and copied where they are written; the file must not be cut short while they live.
-    `encoding` is that of text written by Python 2.
+    are read once for their checksums and copied where they are written, or share it where `set_default_mmap_options`
+    says so; the file must not be cut short while they live.
+    `encoding` is that of text written by Python 2. $TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 stands for weights_only=True,
+    $TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for False where it is not given.
     Errors: FileError (an UnpicklingError, a RuntimeError and a ValueError) or SafetensorsError (a ValueError) for a
     file that is not sound or names what is not allowed.
     """
@@ -57,16 +61,40 @@ def load(
     if pickle_module not in (None, pickle):
         raise ValueError("load: pickle_module is not used: no file is read by an unpickler that could run code")
     check_binary("load", f, "read")
-    trusted = weights_only is False
+    trusted = weights_only_wanted(weights_only) is False
     if isinstance(f, (str, os.PathLike)):
-        with open(f, "rb") as file:
+        with open(f, "r+b" if mmap and shared() else "rb") as file:
             return _load(file, os.fspath(f), encoding, trusted, bool(mmap))
     if mmap:
         raise ValueError("only a file given by its path can be mapped into memory")
-    if not (hasattr(f, "seekable") and f.seekable() and hasattr(f, "readinto")):
+    if not (hasattr(f, "seek") and hasattr(f, "tell")):
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute 'seek' or 'tell'. You can only torch.load from a file that "
+            "is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+        )
+    if not hasattr(f, "readinto") or (hasattr(f, "seekable") and not f.seekable()):
         f = io.BytesIO(f.read())
     name = getattr(f, "name", None)
     return _load(f, name if isinstance(name, str) else "<file object>", encoding, trusted, False)
+
+
+def weights_only_wanted(given: bool | None) -> bool | None:
+    """`weights_only` as it was given, unless PyTorch's variables of the environment say otherwise."""
+    forced, released = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+    strict, free = (os.environ.get(name, "0") in ("1", "y", "yes", "true") for name in (forced, released))
+    if strict and free:
+        raise RuntimeError(f"Only one of {forced} or {released} should be set, but both were set.")
+    if strict:
+        return True
+    if free and given is None:
+        warnings.warn(
+            f"Environment variable {released} detected, since the `weights_only` argument was not explicitly passed to "
+            "`load`, forcing weights_only=False.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return False
+    return given
 
 
 def _shown(message: str) -> str:

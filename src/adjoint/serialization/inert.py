@@ -14,12 +14,14 @@ CALLED = ("__call__",)
 def is_inert(module: str, name: str) -> Any:
     """The class of this name, if it is imported already and an instance is its attributes and no more; else None.
 
-    Modules of networks are, and plain classes that can neither be called nor act when they are made or dropped.
+    Modules of networks and optimizers are, and plain classes that can neither be called nor act when they are made or
+    dropped.
     """
     found = _find(module, name)
     if not isinstance(found, type) or not all(kind.__flags__ & WRITTEN_IN_PYTHON for kind in found.__mro__[:-1]):
         return None
-    parts = [kind for kind in found.__mro__[:-1] if not (_is_module(found) and kind.__module__.startswith("adjoint."))]
+    known = _is_module(found) or _is_a(found, "adjoint.optim.optimizer", "Optimizer")
+    parts = [kind for kind in found.__mro__[:-1] if not (known and kind.__module__.startswith("adjoint."))]
     acts = any(name in vars(kind) for kind in parts for name in (*ACTIVE, *(() if _is_module(found) else CALLED)))
     return None if acts or not any("__dict__" in vars(kind) for kind in found.__mro__) else found
 
@@ -42,5 +44,9 @@ def _find(module: str, name: str) -> Any:
 
 
 def _is_module(kind: type) -> bool:
-    modules = sys.modules.get("adjoint.nn.module")
-    return modules is not None and issubclass(kind, modules.Module)
+    return _is_a(kind, "adjoint.nn.module", "Module")
+
+
+def _is_a(kind: type, module: str, name: str) -> bool:
+    found = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    return found is not None and issubclass(kind, found)

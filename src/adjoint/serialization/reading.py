@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.dtype import uint8
 from adjoint.serialization.archive import Archive, FileError, fill
 from adjoint.serialization.byte_order import assumed_order
+from adjoint.serialization.mapping import shared
 from adjoint.serialization.rebuilding import Storage, rules_for
 from adjoint.serialization.safe_globals import StorageType
 from adjoint.serialization.unpickler import unpickle
@@ -25,7 +26,8 @@ def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> 
     """The value that an archive stands for; with `mapped` its tensors are private views of the file."""
     archive = Archive(file)
     folder = record_folder(archive)
-    memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
+    access = mmap.ACCESS_WRITE if shared() else mmap.ACCESS_COPY
+    memory = mmap.mmap(file.fileno(), 0, access=access) if mapped else None
     swapped = _swapped(archive, folder)
     storages: dict[str, Storage] = {}
 
@@ -43,6 +45,7 @@ def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> 
         return storage
 
     pickled = archive.read_array(f"{folder}/data.pkl").data
+    archive.checked = archive.checked and not (mapped and shared())  # others may have written the storages
     value, end = unpickle(pickled, rules_for(persistent, encoding, trusted))
     if end != len(pickled):
         raise FileError(f"{len(pickled) - end} bytes follow the pickle")

@@ -100,7 +100,8 @@ def rules_for(persistent: Callable[[Any], Any], encoding: str, trusted: bool) ->
             return found
         if trusted and (function := is_inert_function(module, name)) is not None:
             return function
-        raise FileError(_refusal(full, not trusted and is_inert(module, name) is not None))
+        refused = _refusal(full, not trusted and is_inert(module, name) is not None)
+        raise FileError(refused if trusted else f"Weights only load failed. {refused}")
 
     def build(instance: Any, state: Any) -> Any:
         if type(instance) is NumpyType:

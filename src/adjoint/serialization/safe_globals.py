@@ -123,7 +123,7 @@ def full_name(module: str, name: str) -> str:
     """The name by which the lists have a global. FileError for those that no list can allow."""
     module = RENAMED.get(module, module)
     if module.partition(".")[0] in BLOCKED:
-        raise FileError(f"the file names {module}.{name}, and the module {module} is blocked: it could run code")
+        raise FileError(f"unsupported GLOBAL {module}.{name} whose module {module} is blocked: it could run code")
     return f"{module}.{name}"
 
 
@@ -139,9 +139,14 @@ def check_key(value: Any) -> int:
         seen += 1
         if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < KEY_PARTS:
             rest.extend((item, depth + 1) for item in part)
-        elif type(part) not in KEYS and not isinstance(part, (types.dtype, type)):
+        elif type(part) not in KEYS and not isinstance(part, (types.dtype, type)) and not _is_by_identity(part):
             raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
     return seen - 1
+
+
+def _is_by_identity(part: Any) -> bool:
+    """True for a tensor, as optimizers have them for keys: its hash is where it lies."""
+    return isinstance(part, Tensor) and type(part).__hash__ is Tensor.__hash__
 
 
 KEY_PARTS = 200  # of tuples within tuples

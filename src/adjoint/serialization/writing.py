@@ -17,6 +17,7 @@ from adjoint.core.dtype import bfloat16, dtype, uint8
 from adjoint.core.layout import layout
 from adjoint.core.region import address, dense_strides, owner, steps
 from adjoint.core.size import Size
+from adjoint.core.spoken import spoken
 from adjoint.core.tensor import Tensor
 from adjoint.functions.storages import TypedStorage, UntypedStorage
 from adjoint.serialization.archive import SEAL, write_archive
@@ -114,7 +115,7 @@ class Pickler(pickle._Pickler):
         rebuild = REBUILD
         if kind.name not in STORAGE_NAMES:
             rebuild, arguments = REBUILD_OF_BYTES, (*arguments, kind)
-        own = type(tensor).__module__.partition(".")[0] != "adjoint"
+        own = type(tensor).__module__.partition(".")[0] not in {"adjoint", spoken.package}
         if not own and not state:
             return rebuild, arguments
         return FROM_TYPE, (rebuild, type(tensor) if own else TENSOR, arguments, state)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.site import PACKAGE
+from adjoint.core.spoken import spoken
 
 STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # what sysconfig takes milliseconds to tell
 INSTALLED = ("site-packages", "dist-packages")
@@ -76,7 +77,7 @@ def is_user_class(kind: type) -> bool:
 
 def is_own_class(kind: type) -> bool:
     """True for a class of this library."""
-    return str(getattr(kind, "__module__", "")).partition(".")[0] == "adjoint"
+    return str(getattr(kind, "__module__", "")).partition(".")[0] in {"adjoint", spoken.package}
 
 
 def _is_user_name(name: str) -> bool:

@@ -7,17 +7,15 @@ the target, and the source files of this package, so that a kernel written other
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import FunctionType
 from typing import Any
 
 from adjoint.compiler.kernels.kernel import NAME, named
 from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.sources import sources
 from adjoint.core.site import PACKAGE
-
-LAYERS = ("core", "ops", "compiler")  # of the package, by which a kernel's text is decided
 
 
 class Code:
@@ -63,27 +61,3 @@ def _told(op: Any) -> str | None:
         return None
     lines = [f.__code__.co_firstlineno for f in functions]
     return f"{op.evaluate.__module__} {op.name} {op.scalar if isinstance(op.scalar, str) else ''} {lines}"
-
-
-@cache
-def sources() -> str:
-    """What tells this state of the files that decide the text from others: their names, sizes and times."""
-    found = sorted(file for layer in LAYERS for file in _files(os.path.join(PACKAGE, layer)))
-    return hashlib.sha256(repr(found).encode()).hexdigest()
-
-
-def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:  # the package is no folder: its version says what it is
-        return
-    for entry in entries:
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _files(entry.path)
-        elif entry.name.endswith(".py"):
-            status = entry.stat()
-            yield entry.path[len(PACKAGE) :], status.st_size, status.st_mtime_ns
-
-
-sources()  # now, as the modules are loaded: later the files may be others than those that run

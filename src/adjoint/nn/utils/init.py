@@ -12,7 +12,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
-    """module_cls(*args, **kwargs), whose parameters may have any values: the generator stays where it is.
+    """module_cls(*args, **kwargs), whose parameters and buffers have no values yet: the generator stays where it is.
 
     Raises RuntimeError for what is no module class, and for one that takes no `device`.
     """
@@ -22,6 +22,6 @@ def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
     place = default_generator.get_state()
     try:
-        return module_cls(*args, **kwargs)
+        return module_cls(*args, **kwargs).to_empty(device="cpu")
     finally:
         default_generator.set_state(place)

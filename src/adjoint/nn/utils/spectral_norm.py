@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.mode import Scope
 from adjoint.functions.creation import empty
+from adjoint.functions.linalg_solving import pinv
 from adjoint.nn import functional as F
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
@@ -13,6 +14,7 @@ from adjoint.nn.transposed_convolution import TransposedConvolution
 from adjoint.nn.uninitialized import refuse_lazy
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+VERSION = 1  # of what a state dict holds: before it, there was no v
 
 
 class SpectralNorm:
@@ -86,7 +88,48 @@ def spectral_norm(
     module.register_buffer(f"{name}_u", u)
     module.register_buffer(f"{name}_v", v)
     module.register_forward_pre_hook(made)
+    module._register_state_dict_hook(Versioned(name))
+    module._register_load_state_dict_pre_hook(Older(made))
     return module
+
+
+class Versioned:
+    """Notes in a state dict's metadata that it has both u and v."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: dict[str, Any]) -> None:
+        local_metadata.setdefault("spectral_norm", {})[f"{self.name}.version"] = VERSION
+
+
+class Older:
+    """Brings what was saved before there were versions up to date: of σ = name_orig / name and u follows v."""
+
+    def __init__(self, made: SpectralNorm) -> None:
+        self.made, self.name = made, made.name
+
+    def __call__(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        name = prefix + self.made.name
+        version = local_metadata.get("spectral_norm", {}).get(f"{self.made.name}.version")
+        if version is not None and version >= VERSION:
+            return
+        new = all(name + part in state_dict for part in ("_orig", "_u", "_v")) and name not in state_dict
+        if version is None and new:  # put together by a program, without metadata
+            return
+        lacking = [name + part for part in ("_orig", "", "_u") if name + part not in state_dict]
+        if lacking:
+            missing_keys.extend(lacking if strict else ())
+            return
+        with Scope(recording=False):
+            original, u = state_dict[f"{name}_orig"], state_dict[f"{name}_u"]
+            sigma = (original / state_dict.pop(name)).mean()
+            matrix = self.made.reshape_weight_to_matrix(original)
+            v = pinv(matrix.mT @ matrix) @ (matrix.mT @ u)  # along the solution of matrix @ v = u
+            state_dict[f"{name}_v"] = v * (sigma / (u * (matrix @ v)).sum())
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
@@ -95,5 +138,9 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)
             del module._forward_pre_hooks[key]
+            for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
+                for other, kept in list(hooks.items()):
+                    if isinstance(kept, (Versioned, Older)) and kept.name == name:
+                        del hooks[other]
             return module
     raise ValueError(f"spectral_norm of '{name}' not found in {module}")

@@ -81,10 +81,11 @@ def spans(b: Builder, size: int, step: int, inner: Pair) -> Iterator[tuple[Reg |
 
     Steps that are not, and one alone that is, are written out, at a place known now.
     """
-    starts = list(range(0, size, step))
+    starts = range(0, size, step)
     within = [s for s in starts if inner[0] <= s and s + step <= min(inner[1], size)]
+    full = frozenset(within)
     for start in starts:
-        if start not in within:
+        if start not in full:
             yield start, False
         elif len(within) == 1:
             yield start, True

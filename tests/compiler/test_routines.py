@@ -1,0 +1,253 @@
+"""Routines: eager calls on small arrays compute natively what NumPy does, and leave to it what is not for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.functions.classification
+import adjoint.functions.normalization
+import adjoint.nn.functional as F
+import adjoint.optim.adam
+import adjoint.optim.sgd
+from adjoint.core.native import eager_kernels, source
+from adjoint.core.routine import Routine
+
+pytest.importorskip("llvmlite")
+from adjoint.compiler.kernels.routines.catalogue import ROUTINES
+from adjoint.compiler.kernels.routines.loading import routine
+
+SHAPES = [(1, 1), (1, 7), (3, 5), (32, 32), (2, 3, 33), (5, 67), (3, 0), (0, 4)]
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, 1e-40]
+Call = Callable[[Any, Any], Any]  # of two tensors of one shape
+
+
+def _labels(x: Any) -> Any:
+    return ad.arange(x.shape[0]) % max(x.shape[1], 1)
+
+
+def _gradient(of: Call) -> Call:
+    def call(x: Any, y: Any) -> Any:
+        x.requires_grad_()
+        return ad.autograd.grad(of(x, y), x, y)[0]
+
+    return call
+
+
+def _norm(x: Any, y: Any) -> Any:
+    vector = y[(0,) * (y.ndim - 1)] if y.numel() else ad.ones(y.shape[-1], dtype=y.dtype)
+    return F.layer_norm(x, x.shape[-1:], vector, 2 * vector)
+
+
+def _norm_dweight(x: Any, y: Any) -> Any:
+    weight = ad.ones(x.shape[-1], dtype=x.dtype, requires_grad=True)
+    return ad.autograd.grad(F.layer_norm(x, x.shape[-1:], weight, weight.detach()), weight, y)[0]
+
+
+def _updated(kind: str, **options: Any) -> Call:
+    def call(x: Any, y: Any) -> Any:
+        p = x.clone().requires_grad_()
+        optimizer = getattr(ad.optim, kind)([p], lr=0.1, weight_decay=0.01, **options)
+        for grad in (y, x, y * 3):
+            p.grad = grad.clone()
+            optimizer.step()
+        kept = [v for v in optimizer.state[p].values() if v is not None and v.ndim]
+        return (p.detach(), *kept)
+
+    return call
+
+
+CALLS: dict[str, Call] = {
+    "adam": _updated("Adam"),
+    "sgd": _updated("SGD"),
+    "momentum": _updated("SGD", momentum=0.9),
+    "relu": lambda x, y: x.relu(),
+    "sigmoid": lambda x, y: x.sigmoid(),
+    "silu": lambda x, y: F.silu(x),
+    "gelu": lambda x, y: F.gelu(x),
+    "gelu_dx": _gradient(lambda x, y: F.gelu(x)),
+    "clamp": lambda x, y: x.clamp(-0.5, 0.25),
+    "where": lambda x, y: ad.where(x > 0, x, y),
+    "masked_fill": lambda x, y: y.masked_fill(x > 0, 3.5),
+    "masked_keep": lambda x, y: ad.where(x > 0, y, 3.5),
+    "softmax": lambda x, y: F.softmax(x, -1),
+    "softmax_dx": _gradient(lambda x, y: F.softmax(x, -1)),
+    "log_softmax": lambda x, y: F.log_softmax(x, -1),
+    "log_softmax_dx": _gradient(lambda x, y: F.log_softmax(x, -1)),
+    "layer_norm": _norm,
+    "layer_norm_dx": _gradient(_norm),
+    "layer_norm_dweight": _norm_dweight,
+    "variance": lambda x, y: x.var(-1),
+    "variance_of_all": lambda x, y: x.var(),
+    "sum": lambda x, y: x.sum(-1),
+    "sum_of_all": lambda x, y: x.sum(),
+    "mean": lambda x, y: x.mean(-1),
+    "mean_of_all": lambda x, y: x.mean(),
+    "max": lambda x, y: x.max(-1),
+    "min": lambda x, y: x.min(-1),
+    "gather": lambda x, y: x.gather(-1, (y.abs() * 100).long() % x.shape[-1]),
+    "mean_nll": lambda x, y: F.nll_loss(x, _labels(x)),
+    "mean_nll_dx": lambda x, y: ad.autograd.grad(F.nll_loss(x.requires_grad_(), _labels(x)), x)[0],
+}
+# elsewhere they are errors and warnings
+ROWS_NEEDED = {"max", "min", "gather", "variance", "variance_of_all", "mean_nll", "mean_nll_dx"}
+
+
+def _routines() -> dict[str, Routine]:
+    """Those that the library has, by name."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("adjoint.")]
+    held = [value for module in modules for value in vars(module).values()]
+    held += [each for value in held if type(value) is dict for each in value.values()]
+    return {value.name: value for value in held if isinstance(value, Routine)}
+
+
+def _operands(shape: tuple[int, ...], dtype: Any, special: bool) -> tuple[Any, Any]:
+    rng = np.random.default_rng(len(shape) + 7 * shape[-1])
+    x, y = (rng.normal(size=shape).astype(dtype) for _ in range(2))
+    if special:
+        x.flat[: len(SPECIAL)] = SPECIAL[: x.size]
+    return ad.from_numpy(x), ad.from_numpy(y)
+
+
+def test_every_routine_is_used_and_tested() -> None:
+    assert set(_routines()) == set(ROUTINES) == set(CALLS)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_values(name: str, shape: tuple[int, ...], dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in ROWS_NEEDED and (0 in shape or shape == (1, 1)):
+        pytest.skip("nothing to take, or no freedom")
+    if name.startswith("mean_nll") and len(shape) != 2:
+        pytest.skip("of classes")
+    used, answers = _routines()[name], []
+    native = routine(name)
+    assert native is not None
+
+    def spy(*operands: Any) -> Any:
+        answers.append(native(*operands))
+        return answers[-1]
+
+    for special in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(used, "call", spy)
+            found = CALLS[name](*_operands(shape, dtype, special))
+        with eager_kernels(False):
+            wanted = CALLS[name](*_operands(shape, dtype, special))
+        pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+        for x, y in pairs:
+            assert x.dtype is y.dtype
+            np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=3e-6 if dtype is np.float32 else 1e-13, atol=1e-6)
+    assert answers
+    assert all(answer is not None for answer in answers)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sum", "max"])
+def test_what_is_not_for_it_is_left_alone(name: str) -> None:
+    call = routine(name)
+    assert call is not None
+    rest = (np.empty(4, np.int64),) if name == "max" else ()
+    fine = np.ones((4, 4), np.float32)
+    assert call(fine, *rest) is not None
+    wrong: list[Any] = [
+        fine.T[::2], np.ones((4, 8), np.float32)[:, ::2], fine.astype(np.int32), fine.astype(np.float16),
+        fine.astype(">f4"), ad.ones(4, 4), [1.0], 1.0, None, np.float32(1),
+        np.frombuffer(bytes(17), np.uint8)[1:].view(np.float32),
+    ]  # fmt: skip
+    for operand in wrong:
+        assert call(operand, *rest) is None
+    if name == "max":
+        assert call(fine, np.empty(4, np.int32)) is None
+        assert call(fine, None) is None
+
+
+def test_indices_out_of_range_are_left_alone() -> None:
+    gather, nll = routine("gather"), routine("mean_nll")
+    assert gather is not None
+    assert nll is not None
+    x = np.ones((2, 3))
+    for bad in (3, -1, 2**62, -(2**63)):
+        assert gather(x, np.array([[0], [bad]])) is None
+        assert nll(x, np.array([bad, 0])) is None
+        with pytest.raises((IndexError, RuntimeError), match="out of bounds"):
+            ad.tensor(x).gather(1, ad.tensor([[0], [bad]]))
+        with pytest.raises(IndexError, match="out of bounds"):
+            F.nll_loss(ad.tensor(x), ad.tensor([bad, 0]), ignore_index=-7)
+    assert F.nll_loss(ad.tensor(x), ad.tensor([-100, 0])).item() == -1.0
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+@pytest.mark.parametrize("name", ["Adam", "SGD"])
+def test_updates_have_the_bits_of_the_operations(name: str, decoupled: bool) -> None:
+    options = {"decoupled_weight_decay": decoupled} if name == "Adam" else {"momentum": 0.9 * decoupled}
+    found, wanted = [], []
+    for enabled, results in ((True, found), (False, wanted)):
+        with eager_kernels(enabled):
+            results += _updated(name, **options)(*_operands((5, 67), np.float32, special=False))
+    assert len(found) == len(wanted) == (3 if name == "Adam" else 1 + decoupled)
+    for x, y in zip(found, wanted, strict=True):
+        assert x.numpy().tobytes() == y.numpy().tobytes()
+
+
+def test_large_arrays_are_left_alone() -> None:
+    call = routine("softmax")
+    assert call is not None
+    assert call(np.zeros((1, 2**16), np.float32)) is not None
+    assert call(np.zeros((1, 2**16 + 1), np.float32)) is None
+
+
+def test_results_are_new_arrays_and_nothing_leaks() -> None:
+    call = routine("softmax")
+    assert call is not None
+    x = np.zeros((64, 64))
+    before = sys.getrefcount(x), sys.getrefcount(np.float64), sys.getrefcount(x.dtype)
+    for _ in range(1000):
+        out = call(x)
+        assert out.base is None
+        assert out.flags.owndata
+        assert out.flags.writeable
+        call(1.0)
+    del out
+    assert (sys.getrefcount(x), sys.getrefcount(np.float64), sys.getrefcount(x.dtype)) == before
+
+
+def test_sums_are_no_less_accurate_than_numpys() -> None:
+    x = np.random.default_rng(0).normal(size=8000).astype(np.float32)
+    exact = float(np.sum(x.astype(np.float64)))
+    assert abs(ad.from_numpy(x).sum().item() - exact) <= abs(float(np.float32(exact)) - exact) + 1e-12
+
+
+def test_without_kernels_numpy_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("a routine was called")
+
+    for each in _routines().values():
+        monkeypatch.setattr(each, "call", never)
+    x = ad.ones(3, 4)
+    with eager_kernels(False):
+        assert F.softmax(x, -1).sum().item() == 3.0
+    assert source.enabled
+
+
+def test_a_machine_without_routines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "routine", lambda name: None)
+    lone = Routine("softmax")
+    assert lone.call(np.ones((2, 2))) is None
+    assert lone.call(np.ones((2, 2))) is None
+    assert repr(lone) == "<routine softmax>"
+
+
+def test_the_node_of_an_extreme_is_named_as_pytorchs() -> None:
+    x = ad.tensor([[1.0, 3.0, 2.0], [4.0, 0.0, 4.0]], requires_grad=True)
+    values, places = x.max(1)
+    assert type(values.grad_fn).__name__ == "MaxBackward0"
+    values.sum().backward()
+    assert places.tolist() == [1, 0]
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0, 1, 0], [1, 0, 0]]

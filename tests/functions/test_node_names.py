@@ -1,0 +1,34 @@
+"""What `print` shows as grad_fn: functions of several ops bear the name of PyTorch's one node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+
+EXPRESSIONS = [
+    "F.mse_loss(x, y)", "F.mse_loss(x, y, reduction='none')", "F.l1_loss(x, y)", "F.smooth_l1_loss(x, y)",
+    "F.huber_loss(x, y)", "F.binary_cross_entropy(x, y)", "F.binary_cross_entropy_with_logits(x, y)",
+    "F.nll_loss(x, k)", "F.nll_loss(x, k, reduction='sum')", "F.cross_entropy(x, k)",
+    "F.cross_entropy(x, k, weight=y[0])", "F.cross_entropy(x, k, reduction='none')", "F.soft_margin_loss(x, y)",
+    "F.relu6(x)", "F.elu(x)", "F.selu(x)", "F.leaky_relu(x)", "F.mish(x)", "F.hardtanh(x)", "F.softplus(x)",
+    "F.logsigmoid(x)", "F.gelu(x)", "F.silu(x)", "F.softmax(x, 1)", "F.log_softmax(x, 1)", "x.norm()", "x.max()",
+    "x.min()", "x.max(1)[0]", "x.logsumexp(1)", "x.masked_fill(x > 0.5, 0.0)", "x.topk(2)[0]", "x.sort()[0]",
+    "x.squeeze()", "x.unsqueeze(0).squeeze(0)", "F.embedding(k, x)", "F.linear(x, y)", "F.linear(x, x, x[0, :2])",
+    "F.layer_norm(x, (3,))", "x.var()", "x.std(1)", "x.gather(1, k[:, None])", "x.clamp(0, 0.5)", "x.mean(0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_names_are_pytorchs(expression: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    def name(library: Any) -> str:
+        x = library.linspace(0.1, 0.9, 6).reshape(2, 3).requires_grad_()
+        y, k = library.linspace(0.2, 0.8, 6).reshape(2, 3), library.tensor([0, 1])
+        found: str = eval(expression, {"x": x, "y": y, "k": k, "F": library.nn.functional}).grad_fn.name()
+        return found
+
+    assert name(ad) == name(torch)

@@ -1,0 +1,71 @@
+"""Storages: memory by itself, its types and copies, and tensors over it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+
+
+def test_a_storage_has_the_type_of_its_tensor() -> None:
+    x: Any = ad.randint(-5, 5, (4,))
+    assert x.storage().dtype is ad.int64
+    assert x.storage().tolist() == x.tolist()
+
+
+def test_casts_and_copies() -> None:
+    storage = ad.IntStorage([-1, 0, 300])
+    assert storage.type().endswith(".IntStorage")
+    assert storage.float().tolist() == [-1.0, 0.0, 300.0]
+    assert storage.long().dtype is ad.int64
+    assert storage.int() is storage
+    twin = storage.clone()
+    twin[0] = 7
+    assert storage[0] == -1
+    assert ad.IntStorage(3).copy_(storage).tolist() == [-1, 0, 300]
+    with pytest.raises(RuntimeError, match="size does not match, self was 2 but source was 3"):
+        ad.IntStorage(2).copy_(storage)
+    assert ad.Storage is ad.FloatStorage
+
+
+def test_a_deep_copy_shares_what_was_shared() -> None:
+    storage: Any = ad.ones(3).storage()
+    first, second = copy.deepcopy([storage, storage])
+    first[0] = 5.0
+    assert (second[0], storage[0]) == (5.0, 1.0)
+
+
+def test_from_a_buffer() -> None:
+    data = bytearray([1, 2, 3, 4])
+    assert ad.ByteStorage.from_buffer(data).tolist() == [1, 2, 3, 4]
+    assert ad.ShortStorage.from_buffer(data, "big").tolist() == [258, 772]
+    assert ad.IntStorage.from_buffer(data, "little")[0] == 67305985
+    assert ad.BoolStorage.from_buffer(bytearray([0, 7])).tolist() == [False, True]
+
+
+def test_bytes_in_the_other_order() -> None:
+    storage: Any = ad.ByteStorage(list(range(8))).untyped()
+    storage.byteswap(ad.int32)
+    assert storage.tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
+
+
+def test_a_file(tmp_path: Path) -> None:
+    name = str(tmp_path / "numbers")
+    storage = ad.FloatStorage.from_file(name, True, 4)
+    x = ad.FloatTensor(storage)
+    x.fill_(2.5)
+    assert storage.filename == name
+    assert ad.FloatStorage.from_file(name, True, 4).tolist() == [2.5] * 4
+    assert ad.ones(2).untyped_storage().filename is None
+
+
+def test_a_storage_of_another_type_is_refused() -> None:
+    x: Any = ad.ones(2)
+    with pytest.raises(RuntimeError, match="Expected a Storage of type float32 but got type float64"):
+        x.set_(ad.ones(2, dtype=ad.float64).storage())
+    with pytest.raises(TypeError, match="expected a tensor of float32"):
+        ad.FloatTensor(ad.ones(2, dtype=ad.int64))

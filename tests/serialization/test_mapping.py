@@ -1,0 +1,82 @@
+"""Loading as the program's environment says: files mapped to be shared, and PyTorch's variables about code in files."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.serialization import get_default_mmap_options, set_default_mmap_options
+
+
+def test_shared_files_take_what_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    ad.save({"x": ad.tensor([1.0, 2.0])}, path)
+    ad.load(path, mmap=True)["x"][0] = 5
+    assert ad.load(path, mmap=True)["x"].tolist() == [1, 2]
+    with set_default_mmap_options(mmap.MAP_SHARED):
+        assert get_default_mmap_options() == mmap.MAP_SHARED
+        ad.load(path, mmap=True)["x"][0] = 5
+        assert ad.load(path, mmap=True)["x"].tolist() == [5, 2]
+    assert get_default_mmap_options() == mmap.MAP_PRIVATE
+    with pytest.raises(RuntimeError, match="the file is damaged"):
+        ad.load(path)
+
+
+def test_mapping_is_shared_from_a_call_on() -> None:
+    set_default_mmap_options(mmap.MAP_SHARED)
+    try:
+        assert get_default_mmap_options() == mmap.MAP_SHARED
+    finally:
+        set_default_mmap_options(mmap.MAP_PRIVATE)
+    with pytest.raises(ValueError, match=r"expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got 64"):
+        set_default_mmap_options(64)
+
+
+def test_variables_say_whether_files_may_name_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    ad.save(ad.nn.Linear(2, 1), file)
+
+    def load(**given: Any) -> Any:
+        file.seek(0)
+        return ad.load(file, **given)
+
+    refused = pytest.raises(pickle.UnpicklingError, match="Weights only load failed")
+    with refused:
+        load()
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.warns(UserWarning, match="forcing weights_only=False"):
+        assert type(load()) is ad.nn.Linear
+    with refused:
+        load(weights_only=True)
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(RuntimeError, match="Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
+        load()
+    monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    with refused:
+        load(weights_only=False)
+
+
+class Stream:
+    """Hands out bytes, and nothing else that a file has."""
+
+    def __init__(self, data: bytes, *more: str) -> None:
+        inner = io.BytesIO(data)
+        for name in ("read", *more):
+            setattr(self, name, getattr(inner, name))
+
+
+def test_files_must_be_seekable_but_need_no_more() -> None:
+    file = io.BytesIO()
+    ad.save(ad.ones(2), file)
+    with pytest.raises(AttributeError, match=r"You can only torch\.load from a file that is seekable"):
+        ad.load(Stream(file.getvalue()))  # type: ignore[arg-type]
+    for more in ((), ("readinto",)):
+        assert ad.load(Stream(file.getvalue(), "seek", "tell", *more)).tolist() == [1, 1]  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="with a 'write' attribute, not a Tensor"):
+        ad.save("text", ad.ones(2))  # type: ignore[arg-type]
