@@ -27,14 +27,14 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Have compiled programs use at most `n` threads at once; their results do not depend on it.
 
-    Raises TypeError if `n` is not an int, RuntimeError if it is not positive.
+    Raises TypeError if `n` is not an int, RuntimeError if it is not positive or takes more than 32 bits.
     """
     if type(n) is not int:
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if not 0 < n < 2**31:
         raise RuntimeError("set_num_threads expects a positive integer")
     refuse_while_tracing("set_num_threads()")
-    count[0] = min(n, sys.maxsize)
+    count[0] = n
 
 
 def _number(held: array[int]) -> int:
