@@ -26,6 +26,7 @@ APART = frozenset({  # read their operands while they write
     "index_add_", "index_copy_", "index_fill_", "index_put_", "masked_scatter_", "put_", "scatter_", "scatter_add_",
     "scatter_reduce_",
 })  # fmt: skip
+UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}  # what methods of two come to
 TRANSLATED = frozenset({*ARRAY_API_NAMES, "out"})
 
 
@@ -94,8 +95,11 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`function` as a method that writes its result into its first argument and returns that."""
     if name in APART:
         function = _of_operands_apart(function, name)
+    ufunc = getattr(function, "ufunc", UFUNCS.get(name))
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if ufunc is not None and len(args) == 1 and not kwargs and written_at_once(ufunc, self, args[0]):
+            return self
         start = tick()
         given = (self, *args)
         if unusual.count and mode.packers and mode.recording and mode.tracer is None:
@@ -119,11 +123,8 @@ def _of_operands_apart(function: Callable[..., Any], name: str) -> Callable[...,
 def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`in_place`, as Python's operator: an operand of a foreign type is left to its own class."""
     write_into = in_place(function, name)
-    ufunc = getattr(function, "ufunc", None)
 
     def call(self: Tensor, other: Any) -> Any:
-        if ufunc is not None and not unusual.count and written_at_once(ufunc, self, other):
-            return self
         return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
     call.__name__ = call.__qualname__ = name
@@ -132,24 +133,27 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
 
 
 def written_at_once(ufunc: Any, x: Tensor, other: Any) -> bool:
-    """Whether x has become ufunc(x, other): it has no history and is no view, and the operand has no history either."""
+    """Whether x, which is no view, has become ufunc(x, other): where neither has history, or none is recorded."""
+    silent = unusual.count and not (mode.recording or mode.extra or unusual.inferred)
+    if not silent and (unusual.count or x.node is not None):
+        return False
     memory, array = x.memory, x.array
-    if x.node is not None or (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
+    if (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
         return False
     dtype = array.dtype
     if dtype.kind != "f" or not array.flags.carray:
         return False
     if type(other) is Tensor:
-        if other.node is not None or other.array.shape != array.shape or other.array.dtype is not dtype:
+        if other.node is not None and not silent:
             return False
         other = other.array
-        if type(other) is not np.ndarray:
+        if type(other) is not np.ndarray or other.shape != array.shape or other.dtype is not dtype:
             return False
     elif type(other) is not float:
         return False
     with suppress(RuntimeWarning, FloatingPointError):  # which the user made errors: all has been written nevertheless
         ufunc(array, other, array)
-    mark_written(x, user_place(3))
+    mark_written(x, user_place(2))
     return True
 
 
