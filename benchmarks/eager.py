@@ -18,7 +18,7 @@ from typing import Any
 
 import adjoint
 
-from .measure import Samples, hold_to_one_thread, installed, machine, micro, table
+from .measure import Samples, hold_to_one_thread, machine, micro, table, torch_on_one_thread
 from .workloads.gpt import NARROW_SIZE, texts
 from .workloads.gpt import build as build_gpt
 from .workloads.workload import images
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="functions or steps; all where none is named")
     given = parser.parse_args()
     hold_to_one_thread()
-    libraries = {"adjoint": adjoint, **_torch()}
+    libraries = {"adjoint": adjoint, **torch_on_one_thread()}
     wanted = given.names or [*RECORDED, *UNRECORDED, *STEPS]
     unknown = [name for name in wanted if name not in {**RECORDED, **UNRECORDED, **STEPS}]
     if unknown:
@@ -253,16 +253,6 @@ def _cells(samples: dict[str, Samples]) -> tuple[str, ...]:
 
 def _ratio(samples: dict[str, Samples]) -> list[float]:
     return [samples["torch"].median / samples["adjoint"].median] if "torch" in samples else []
-
-
-def _torch() -> dict[str, Any]:
-    if installed("torch") is None:
-        print("torch is not installed: its column stays empty (ADJOINT_ORACLE=1 has it installed)")
-        return {}
-    import torch
-
-    torch.set_num_threads(1)
-    return {"torch": torch}
 
 
 if __name__ == "__main__":

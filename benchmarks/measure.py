@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -121,3 +122,14 @@ def _processor() -> str:
         lines = []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor() or platform.machine()
+
+
+def torch_on_one_thread() -> dict[str, Any]:
+    """PyTorch by its name, held to one thread; nothing, and a word about it, where it is not installed."""
+    if installed("torch") is None:
+        print("torch is not installed: its column stays empty (ADJOINT_ORACLE=1 has it installed)")
+        return {}
+    import torch
+
+    torch.set_num_threads(1)
+    return {"torch": torch}

@@ -22,7 +22,17 @@ import numpy as np
 
 import adjoint
 
-from .measure import Samples, hold_to_one_thread, installed, interleaved, machine, micro, milli, per_call, table
+from .measure import (
+    Samples,
+    hold_to_one_thread,
+    interleaved,
+    machine,
+    micro,
+    milli,
+    per_call,
+    table,
+    torch_on_one_thread,
+)
 
 CHAIN = 50  # ops in the short chain
 LONG = (50_000, 100_000)  # ops in the long ones
@@ -44,7 +54,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions: to see that it runs, not for numbers")
     quick = parser.parse_args().quick
     hold_to_one_thread()
-    libraries = {"adjoint": adjoint, **_torch()}
+    libraries = {"adjoint": adjoint, **torch_on_one_thread()}
     rounds, count = (3, 50) if quick else (41, 4000)
 
     print(machine(), end="\n\n")
@@ -197,16 +207,6 @@ def _row(what: str, samples: dict[str, Samples], target: str) -> tuple[str, ...]
         return what, micro(ours), "–", "–", target
     theirs = samples["torch"].median
     return what, micro(ours), micro(theirs), f"{theirs / ours:.2f}", target
-
-
-def _torch() -> dict[str, Any]:
-    if installed("torch") is None:
-        print("torch is not installed: its column stays empty (ADJOINT_ORACLE=1 has it installed)")
-        return {}
-    import torch
-
-    torch.set_num_threads(1)
-    return {"torch": torch}
 
 
 if __name__ == "__main__":

@@ -38,5 +38,13 @@ class Routine:
         return f"<routine {self.name}>"
 
 
+def folded(rows: Routine, whole: Routine, x: Any, axes: tuple[int, ...], *numbers: float) -> Any:
+    """What folds x over all its axes, or over the last; None for others, and where NumPy is to do the work."""
+    if not source.enabled:
+        return None
+    rank = x.ndim
+    return whole.call(x, *numbers) if len(axes) == rank else rows.call(x, *numbers) if axes == (rank - 1,) else None
+
+
 def _nothing(*operands: Any) -> None:
     """What stands for a routine that this machine does not have."""

@@ -140,18 +140,18 @@ def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where
     _check_not_empty(name, x, dim, RuntimeError)
     if dim is None:
         return named(over_all(x, axes=all_dims(None, x.ndim), keepdims=False), f"{name.capitalize()}Backward1")
-    axis = one_dim(dim, x.ndim)
+    axis, kind = one_dim(dim, x.ndim), getattr(return_types, name)
     if x.ndim == 0:
-        return _itself(x, getattr(return_types, name))
+        return _itself(x, kind)
     if axis == x.ndim - 1 and not keepdim and source.enabled and not unusual.count:
         places = np.empty(x.array.shape[:-1], np.int64)
         found = IN_ROWS[name].call(x.array, places)
         if found is not None:
             indices = wrap(places)
             op = picking.picked.op  # type: ignore[attr-defined]
-            return getattr(return_types, name)(computed(op, (x, indices), {}, found), indices)
+            return kind(computed(op, (x, indices), {}, found), indices)
     indices = where_is(_without_history(x), axis=axis, keepdims=True)
-    return _picked(x, indices, axis, keepdim, getattr(return_types, name))
+    return _picked(x, indices, axis, keepdim, kind)
 
 
 def _without_history(x: Tensor) -> Tensor:

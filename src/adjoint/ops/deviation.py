@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import fused
-from adjoint.core.native import source
-from adjoint.core.routine import Routine
+from adjoint.core.routine import Routine, folded
 from adjoint.ops import arithmetic, comparison, movement, reduction, selection
 
 Axes = tuple[int, ...]
@@ -37,11 +36,8 @@ def _variance_dx(g: Any, x: Any, axes: Axes, freedom: float) -> Any:
 @fused(composite=_variance, node="VarBackward0", dx=_variance_dx)
 def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     """Σ(x - mean)² / freedom over `axes`."""
-    if source.enabled and not keepdims:
-        last, over_all = axes == (x.ndim - 1,), len(axes) == x.ndim
-        found = VARIANCE_OF_ALL.call(x, freedom) if over_all else VARIANCE.call(x, freedom) if last else None
-        if found is not None:
-            return found
+    if not keepdims and (found := folded(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
+        return found
     centred = x - reduction.add_reduce(x, axes, None, None, True) / float(prod([x.shape[a] for a in axes]))
     return (
         reduction.add_reduce(np.square(centred, out=centred if x.ndim else None), axes, None, None, keepdims) / freedom

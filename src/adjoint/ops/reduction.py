@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import Declaration, primitive, publish
-from adjoint.core.native import source
 from adjoint.core.one_input import of_one
 from adjoint.core.op import Op, Rule
 from adjoint.core.parameters import parameters_of
-from adjoint.core.routine import Routine
+from adjoint.core.routine import Routine, folded
 from adjoint.core.spec import Spec
 from adjoint.ops.comparison import eq
 from adjoint.ops.movement import expand, flip, numel, reshape, reshaped
@@ -105,10 +104,8 @@ def _is_extreme(x: Any, out: Any) -> Any:
 @reduction(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
 def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`."""
-    if source.enabled and not keepdims:
-        found = SUM_OF_ALL.call(x) if len(axes) == x.ndim else SUM.call(x) if axes == (x.ndim - 1,) else None
-        if found is not None:
-            return found
+    if not keepdims and (found := folded(SUM, SUM_OF_ALL, x, axes)) is not None:
+        return found
     return add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
 
 
@@ -127,10 +124,8 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
 )
 def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""
-    if source.enabled and not keepdims:
-        found = MEAN_OF_ALL.call(x) if len(axes) == x.ndim else MEAN.call(x) if axes == (x.ndim - 1,) else None
-        if found is not None:
-            return found
+    if not keepdims and (found := folded(MEAN, MEAN_OF_ALL, x, axes)) is not None:
+        return found
     return add_reduce(x, axis=axes, keepdims=keepdims) / _count(x.shape, axes)
 
 

@@ -59,7 +59,7 @@ class SGD(Optimizer):
         )
         for p in with_gradients(group):
             buffer, first = self._buffer(p, special) if has_momentum else (None, False)
-            small = None if maximize or nesterov or first else PLAIN if buffer is None else MOMENTUM
+            small = None if maximize or nesterov or first else DESCENT if buffer is None else MOMENTUM
             change(MOVE, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
 
     def _buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
@@ -94,7 +94,7 @@ def _move(
     p.add_(g, alpha=descent)
 
 
-PLAIN, MOMENTUM = Routine("sgd"), Routine("momentum")
+DESCENT, MOMENTUM = Routine("sgd"), Routine("momentum")
 MOVE = Native("sgd", _move, 1e-8, written=(0, 2))
 
 

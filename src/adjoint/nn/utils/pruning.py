@@ -185,14 +185,18 @@ class CustomFromMask(BasePruningMethod):
         return super().apply(module, name, mask=mask)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Leaves out elements at random: this many, or this part of them."""
+class _Unstructured(BasePruningMethod):
+    """Leaves out elements one by one: this many, or this part of them."""
 
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount: float) -> None:
         check_amount(amount)
         self.amount = amount
+
+
+class RandomUnstructured(_Unstructured):
+    """Leaves out elements at random: this many, or this part of them."""
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         count = counted(self.amount, t.numel())
@@ -204,14 +208,8 @@ class RandomUnstructured(BasePruningMethod):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Unstructured):
     """Leaves out the elements of least size: this many, or this part of them."""
-
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount: float) -> None:
-        check_amount(amount)
-        self.amount = amount
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         count = counted(self.amount, t.numel())

@@ -51,30 +51,29 @@ def _clamp(b: Builder, x: Reg, low: Reg, high: Reg) -> Reg:
     return b.minimum(b.maximum(x, low), high)
 
 
-def _where(b: Builder, kind: Type, lanes: int, condition: Array, x: Array, y: Array, out: Array) -> None:
+def _where(b: Builder, kind: Type, lanes: int, condition: Array, x: Array | Reg, y: Array | Reg, out: Array) -> None:
+    """x where the condition holds, else y, of which one may be a number."""
+
+    def element(of: Array | Reg, index: Reg, mask: Reg | None) -> Reg:
+        if isinstance(of, Array):
+            return b.load(b.gep(of.data, index, kind), kind.of(lanes), mask)
+        return b.broadcast(of, lanes)
+
     def body(index: Reg, mask: Reg | None) -> list[Reg]:
         chosen = b.load(b.gep(condition.data, index, BOOL), BOOL.of(lanes), mask)
-        first, second = (b.load(b.gep(a.data, index, kind), kind.of(lanes), mask) for a in (x, y))
-        b.store(b.select(chosen, first, second), b.gep(out.data, index, kind), mask)
+        value = b.select(chosen, element(x, index, mask), element(y, index, mask))
+        b.store(value, b.gep(out.data, index, kind), mask)
         return []
 
-    sweep(b, x.size, lanes, [], body)
+    sweep(b, condition.size, lanes, [], body)
 
 
 def _masked(
     b: Builder, kind: Type, lanes: int, x: Array, condition: Array, value: Reg, out: Array, keeps: bool
 ) -> None:
     """x where the condition is as `keeps`, else the value."""
-    number = b.broadcast(value, lanes)
-
-    def body(index: Reg, mask: Reg | None) -> list[Reg]:
-        chosen = b.load(b.gep(condition.data, index, BOOL), BOOL.of(lanes), mask)
-        kept = b.load(b.gep(x.data, index, kind), kind.of(lanes), mask)
-        first, second = (kept, number) if keeps else (number, kept)
-        b.store(b.select(chosen, first, second), b.gep(out.data, index, kind), mask)
-        return []
-
-    sweep(b, x.size, lanes, [], body)
+    first, second = (x, value) if keeps else (value, x)
+    _where(b, kind, lanes, condition, first, second, out)
 
 
 ROUTINES = {

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.routines.entry import ALL, Array, Routine, Writer
-from adjoint.compiler.kernels.routines.rows import Rows
+from adjoint.compiler.kernels.routines.entry import ALL, Array, Routine
+from adjoint.compiler.kernels.routines.rows import Rows, over_all
 from adjoint.compiler.llvm.types import F64, I64, Reg, Type
 
 if TYPE_CHECKING:
@@ -61,15 +61,11 @@ def _extreme(b: Builder, kind: Type, lanes: int, x: Array, places: Array, values
         b.store(b.select(is_nan, undefined, first), b.gep(places.data, row, I64))
 
 
-def _over_all(fold: Callable[..., None]) -> Writer:
-    return lambda b, kind, lanes, x, out: fold(b, kind, lanes, x._replace(last=x.size), out)
-
-
 ROUTINES = {
     "sum": Routine("x", _sum, less=1, most=FEW),
-    "sum_of_all": Routine("x", _over_all(_sum), less=ALL, most=FEW),
+    "sum_of_all": Routine("x", over_all(_sum), less=ALL, most=FEW),
     "mean": Routine("x", _mean, less=1, most=FEW),
-    "mean_of_all": Routine("x", _over_all(_mean), less=ALL, most=FEW),
+    "mean_of_all": Routine("x", over_all(_mean), less=ALL, most=FEW),
     "max": Routine("xi", partial(_extreme, largest=True), less=1),
     "min": Routine("xi", partial(_extreme, largest=False), less=1),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.kernels.routines.entry import ALL, LAST, Array, Routine
-from adjoint.compiler.kernels.routines.rows import Rows
+from adjoint.compiler.kernels.routines.rows import Rows, over_all
 from adjoint.compiler.llvm.types import Reg, Type
 
 if TYPE_CHECKING:
@@ -90,14 +90,10 @@ def _variance(b: Builder, kind: Type, lanes: int, x: Array, freedom: Reg, out: A
         b.store(b.div(total, freedom), b.gep(out.data, row, kind))
 
 
-def _variance_of_all(b: Builder, kind: Type, lanes: int, x: Array, freedom: Reg, out: Array) -> None:
-    _variance(b, kind, lanes, x._replace(last=x.size), freedom, out)
-
-
 ROUTINES = {
     "layer_norm": Routine("xxxf", _layer_norm),
     "layer_norm_dx": Routine("xxxf", _layer_norm_dx, like=1),
     "layer_norm_dweight": Routine("xxf", _layer_norm_dweight, less=LAST),
     "variance": Routine("xf", _variance, less=1),
-    "variance_of_all": Routine("xf", _variance_of_all, less=ALL),
+    "variance_of_all": Routine("xf", over_all(_variance), less=ALL),
 }

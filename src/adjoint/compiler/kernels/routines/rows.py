@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.routines.entry import Array, Body, sweep
+from adjoint.compiler.kernels.routines.entry import Array, Body, Writer, sweep
 from adjoint.compiler.llvm.types import Reg, Type
 
 if TYPE_CHECKING:
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
 Term = Callable[[Reg, Reg | None], Reg]  # of an index and a mask: a register of numbers
+
+
+def over_all(fold: Writer) -> Writer:
+    """What folds rows, taking all of its first operand as one."""
+    return lambda b, kind, lanes, x, *rest: fold(b, kind, lanes, x._replace(last=x.size), *rest)
 
 
 class Rows:

@@ -47,9 +47,7 @@ def _adam(
     return {0: b.add(p, b.div(b.mul(mean, descent), size)), 2: mean, 3: square}
 
 
-def _sgd(
-    b: Builder, p: Reg, g: Reg, descent: Reg, weight_decay: Reg, momentum: Reg, share: Reg
-) -> dict[int, Reg]:
+def _sgd(b: Builder, p: Reg, g: Reg, descent: Reg, weight_decay: Reg, momentum: Reg, share: Reg) -> dict[int, Reg]:
     return {0: b.add(p, b.mul(_with_decay(b, g, p, weight_decay), descent))}
 
 
