@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,31 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("nightly" if NIGHTLY else "ci")
+
+
+@pytest.fixture(autouse=True)
+def _functions_that_ask_nobody() -> Iterator[None]:
+    """A subclass of Tensor lets public functions ask for `__torch_function__` from then on: here, to the test's end."""
+    yield
+    _unasking()
+
+
+@pytest.fixture
+def asking() -> None:
+    """Public functions ask the subclasses that the test's module has defined."""
+    from adjoint.core import overriding
+
+    overriding.install()
+
+
+def pytest_collection_finish() -> None:
+    _unasking()
+
+
+def _unasking() -> None:
+    from adjoint.core import overriding
+
+    overriding.uninstall()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

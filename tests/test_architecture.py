@@ -42,11 +42,11 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "compiler": {"core", "ops", "autograd"},
     "cuda": EAGER | {"amp"},
     "hub": EAGER | {"serialization"},
-    "jit": EAGER | {"nn"},
+    "jit": EAGER | {"nn", "futures"},
 } | dict.fromkeys(
     (
-        "_C", "__config__", "_dynamo", "accelerator", "addresses", "backends", "library", "mps", "multiprocessing",
-        "overrides", "profiler", "types", "version", "xpu",
+        "_C", "__config__", "_dynamo", "accelerator", "addresses", "backends", "futures", "library", "mps",
+        "multiprocessing", "overrides", "profiler", "quasirandom", "types", "version", "xpu",
     ),
     EAGER,
 )  # fmt: skip

@@ -24,7 +24,16 @@ from adjoint.functions.surface import ARRAY_API_NAMES
 ROOT = Path(__file__).resolve().parents[1]
 STUB = ROOT / "src" / "adjoint" / "core" / "tensor.pyi"
 OPENING = '"""Made by `python3 dev.py stubs` from the class as it is after `import adjoint`: not to be edited."""'
-PLUMBING = {"__annotations__", "__dict__", "__doc__", "__module__", "__slots__", "__weakref__"}
+PLUMBING = {
+    "__annotations__",
+    "__dict__",
+    "__doc__",
+    "__init_subclass__",
+    "__module__",
+    "__slots__",
+    "__torch_function__",
+    "__weakref__",
+}
 WIDTH = 120
 SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

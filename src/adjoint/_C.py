@@ -9,6 +9,7 @@ from adjoint.core.device import device as Device
 from adjoint.core.dtype import dtype as Dtype
 from adjoint.core.elsewhere import Missing
 from adjoint.core.no_device import NoStream, answering
+from adjoint.core.overriding import Quiet, disabled
 from adjoint.core.tensor import Tensor
 
 globals().update(
@@ -41,6 +42,14 @@ class PyTorchFileReader(metaclass=Missing):
     """PyTorch's reader of its files: `adjoint.load` reads them."""
 
     reason = "adjoint.load reads PyTorch's files"
+
+
+_SCRIPTED = """
+    AliasDb Argument Block CallStack Code CompilationUnit ErrorReport FunctionSchema Gradient Graph GraphExecutorState
+    ListType Node OptionalType ScriptMethod StaticModule TensorType TupleType Type UnionType Use Value
+"""
+globals().update({name: Missing(name, (), {"__module__": __name__, "reason": "modules are not scripted"})
+                  for name in _SCRIPTED.split()})  # fmt: skip
 
 
 def _parse_to(
@@ -80,13 +89,15 @@ class _ExcludeDispatchKeyGuard(NoStream):
     """A block that runs as without."""
 
 
-def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """The function's own result: for classes that do not answer in its place."""
-    return func(*args, **(kwargs or {}))
+_disabled_torch_function_impl = disabled
 
 
-class DisableTorchFunctionSubclass(NoStream):
-    """A block that runs as without."""
+class DisableTorchFunctionSubclass(Quiet):
+    """A block in which subclasses of Tensor are not asked what functions give."""
 
 
-DisableTorchFunction = DisableTorchFunctionSubclass
+class DisableTorchFunction(Quiet):
+    """A block in which neither subclasses nor modes are asked."""
+
+    def __init__(self) -> None:
+        super().__init__(0)

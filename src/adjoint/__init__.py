@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from adjoint import distributions as distributions
     from adjoint import fft as fft
     from adjoint import func as func
+    from adjoint import futures as futures
     from adjoint import hub as hub
     from adjoint import interop as interop
     from adjoint import jit as jit
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from adjoint import optim as optim
     from adjoint import overrides as overrides
     from adjoint import profiler as profiler
+    from adjoint import quasirandom as quasirandom
     from adjoint import random as random
     from adjoint import serialization as serialization
     from adjoint import signal as signal
@@ -177,8 +179,11 @@ _LATER = {
     "jit": "adjoint.jit",
     "_C": "adjoint._C", "__config__": "adjoint.__config__", "library": "adjoint.library",
     "mps": "adjoint.mps", "multiprocessing": "adjoint.multiprocessing", "overrides": "adjoint.overrides",
-    "profiler": "adjoint.profiler", "types": "adjoint.types", "version": "adjoint.version", "xpu": "adjoint.xpu",
+    "futures": "adjoint.futures", "Future": "adjoint.futures:Future",
+    "profiler": "adjoint.profiler", "quasirandom": "adjoint.quasirandom",
+    "types": "adjoint.types", "version": "adjoint.version", "xpu": "adjoint.xpu",
     "GradScaler": "adjoint.amp:GradScaler", "PyTorchFileReader": "adjoint._C:PyTorchFileReader",
+    "DeviceObjType": "adjoint.core.device:device",
     "Event": "adjoint.cuda:Event", "OutOfMemoryError": "adjoint.cuda:OutOfMemoryError", "Stream": "adjoint.cuda:Stream",
     "ScriptFunction": "adjoint.jit:ScriptFunction", "ScriptModule": "adjoint.jit:ScriptModule",
     "TypedStorage": "adjoint.functions.storages:TypedStorage",
@@ -199,7 +204,15 @@ _UNHELD = """
     chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2
     int3 int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
 """
+_FOREACH = """
+    abs abs_ acos acos_ add add_ addcdiv addcdiv_ addcmul addcmul_ asin asin_ atan atan_ ceil ceil_ clamp_max clamp_max_
+    clamp_min clamp_min_ clone copy_ cos cos_ cosh cosh_ div div_ erf erf_ erfc erfc_ exp exp_ expm1 expm1_ floor floor_
+    frac frac_ lerp lerp_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ max maximum maximum_ minimum
+    minimum_ mm mul mul_ neg neg_ norm pow pow_ powsum reciprocal reciprocal_ round round_ rsqrt rsqrt_ sigmoid sigmoid_
+    sign sign_ sin sin_ sinh sinh_ sqrt sqrt_ sub sub_ tan tan_ tanh tanh_ trunc trunc_ zero_
+"""
 _LATER |= {name: f"adjoint.core.layout:{name}" for name in _LAYOUTS}
+_LATER |= {f"_foreach_{name}": f"adjoint.functions.foreach:_foreach_{name}" for name in _FOREACH.split()}
 _LATER |= {name: f"adjoint.core.unheld:{name}" for name in _UNHELD.split()}
 
 newaxis = None

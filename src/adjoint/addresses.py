@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from adjoint.core.elsewhere import place
 
+_FUNCTORCH = "adjoint.func adjoint.func.stateless"
 ELSEWHERE = {
     "_custom_ops": "adjoint.library",
+    "_functorch": _FUNCTORCH,
+    "_functorch.apis": _FUNCTORCH,
+    "_functorch.eager_transforms": _FUNCTORCH,
+    "_functorch.functional_call": _FUNCTORCH,
+    "_functorch.make_functional": _FUNCTORCH,
+    "_functorch.vmap": _FUNCTORCH,
     "_jit_internal": "adjoint.jit",
     "_tensor": "adjoint.core.tensor",
     "_tensor_str": "adjoint.core.printing PRINT_OPTS=options _tensor_str=format_tensor",
@@ -16,9 +23,9 @@ ELSEWHERE = {
 _QUANTISED = "there are no quantised numbers"
 ABSENT = {
     "_inductor": "adjoint.compile makes native code by itself",
+    "_subclasses": "there are no fake tensors: those of the device 'meta' have shapes and types without values",
     "ao": _QUANTISED,
     "export": "programs are not exported: keep the module's code, and save its state_dict",
-    "futures": "nothing runs in the background",
     "fx": "modules are not traced into graphs of PyTorch's kind: adjoint.compile traces whole steps",
     "masked": "there are no masked tensors: see where() and masked_fill()",
     "monitor": "nothing is counted",
@@ -30,6 +37,7 @@ ABSENT = {
 }
 
 _PARTS = {
+    "_subclasses": "fake_tensor",
     "ao": "nn nn.quantized quantization",
     "fx": "experimental experimental.symbolic_shapes graph graph_module node passes proxy",
     "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",

@@ -61,6 +61,15 @@ class CustomOpDef:
         self._signature = inspect.signature(function)
         self._differentiable: type[Function] | None = None
 
+    @property
+    def default(self) -> CustomOpDef:
+        """Itself: programs name the only variant of an op."""
+        return self
+
+    def overloads(self) -> list[str]:
+        """The names of its variants: one."""
+        return ["default"]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = self._signature.bind(*args, **kwargs)
         given.apply_defaults()

@@ -1,29 +1,44 @@
 """`adjoint.overrides`: other classes' answer to functions of tensors, PyTorch's protocol `__torch_function__`.
 
-The library's own functions do not ask for it; those that programs write in its terms can.
+Functions ask subclasses of Tensor, and modes; functions that programs write in these terms ask other classes, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 
-from adjoint.core.no_device import NoStream
+from adjoint.core.overriding import ask, enter, leave, overrides, overriding, state
 from adjoint.core.tensor import Tensor
 
 __all__ = [
-    "TorchFunctionMode", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name",
-    "wrap_torch_function",
+    "TorchFunctionMode", "get_default_nowrap_functions", "handle_torch_function", "has_torch_function",
+    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
+    "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 
-class TorchFunctionMode(NoStream):
-    """PyTorch's way to see all calls in a block. Here the block runs as without."""
+class TorchFunctionMode:
+    """A block whose calls of public functions and of methods go to `__torch_function__(func, types, args, kwargs)`.
+
+    Within that, the mode does not see what is called; by default it calls `func`.
+    """
+
+    inner: Any = None
 
     def __init__(self) -> None:
-        super().__init__()
+        pass
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+    def __enter__(self) -> Self:
+        enter(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        leave()
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
@@ -32,17 +47,17 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """True if one of them has an answer of its own."""
-    return any(_overrides(x) for x in relevant_args)
+    return has_torch_function_variadic(*relevant_args)
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
     """`has_torch_function` of one."""
-    return _overrides(tensor)
+    return has_torch_function_variadic(tensor)
 
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
     """`has_torch_function` of several."""
-    return any(map(_overrides, relevant_args))
+    return bool(state.modes) or (state.asking and any(overrides(type(x)) for x in relevant_args))
 
 
 def handle_torch_function(
@@ -50,20 +65,20 @@ def handle_torch_function(
 ) -> Any:
     """What the first of the arguments answers that does not say NotImplemented. Raises TypeError if none does.
 
-    Arguments of subclasses are asked before those of their bases.
+    Arguments of subclasses are asked before those of their bases, and modes before all.
     """
-    asked: list[Any] = []
-    for x in relevant_args:
-        if _overrides(x) and type(x) not in map(type, asked):
-            place = next((i for i, other in enumerate(asked) if isinstance(x, type(other))), len(asked))
-            asked.insert(place, x)
-    kinds = tuple(map(type, asked))
-    for x in asked:
-        found = x.__torch_function__(public_api, kinds, args, kwargs)
-        if found is not NotImplemented:
-            return found
-    name = f"{public_api.__module__}.{public_api.__name__}"
-    raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {[*kinds]}")
+    asked = overriding(relevant_args)
+    found = ask(public_api, asked, args, kwargs, otherwise=NotImplemented)
+    if found is NotImplemented:
+        name, kinds = f"{public_api.__module__}.{public_api.__name__}", list(map(type, asked))
+        raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {kinds}")
+    return found
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """What gives a tensor that stays of its own class where a subclass answers by default."""
+    held: Any = Tensor
+    return {held._base.__get__, held.grad.__get__, held._grad.__get__}
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
@@ -96,7 +111,3 @@ def resolve_name(f: Any) -> str | None:
     """The name of a function with that of its module, or None."""
     name = getattr(f, "__qualname__", None)
     return None if name is None else f"{f.__module__}.{name}"
-
-
-def _overrides(x: Any) -> bool:
-    return not isinstance(x, Tensor) and hasattr(type(x), "__torch_function__")

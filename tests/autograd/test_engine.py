@@ -559,6 +559,10 @@ ERRORS: list[tuple[str, Callable[[Any, Any], Any]]] = [
     ("element 1 of tensors does not require grad", lambda lib, x: lib.autograd.backward([x.sum(), lib.ones(())])),
     ("grad can be implicitly created only for scalar outputs", lambda lib, x: (x * 2).backward()),
     ("Mismatch in shape: grad_output\\[0\\] has a shape of", lambda lib, x: x.sum().backward(lib.ones(2))),
+    (
+        "For complex Tensors, both grad_output and output are required to have the same dtype",
+        lambda lib, x: x.sum().backward(lib.tensor(1 + 1j)),
+    ),
     ("One of the differentiated Tensors does not require grad", lambda lib, x: lib.autograd.grad(x.sum(), lib.ones(1))),
     ("appears to not have been used in the graph", lambda lib, x: lib.autograd.grad(x.sum(), x * 3)),
     ("`inputs` argument to `backward\\(\\)` cannot be empty", lambda lib, x: x.sum().backward(inputs=[])),

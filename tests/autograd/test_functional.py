@@ -305,3 +305,20 @@ print(name in sys.modules, "functional" in dir(ad.autograd), ad.autograd.functio
 def test_autograd_has_no_other_attributes() -> None:
     with pytest.raises(AttributeError, match=r"module 'adjoint.autograd' has no attribute 'functionals'"):
         _ = ad.autograd.functionals
+
+
+def test_inputs_of_a_subclass_stay_what_they_are() -> None:
+    class Marked(ad.Tensor):
+        pass
+
+    seen = []
+
+    def squares(x: Any) -> Any:
+        seen.append(type(x))
+        return x * x
+
+    x = ad.ones(2).as_subclass(Marked)
+    AF.jacobian(squares, x)
+    AF.jacobian(squares, x.requires_grad_(), create_graph=True)
+    AF.vjp(squares, x, ad.ones(2))
+    assert set(seen) == {Marked}

@@ -161,6 +161,9 @@ def test_what_hooks_on_one_value_refuse() -> None:
         saved.register_hooks(lambda t: t, lambda t: t)
     with pytest.raises(RuntimeError, match="value None is forbidden"):
         (x * ad.rand(2)).grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    for hooks in ((lambda t: t,), (1, 1)):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            (y * x).grad_fn._raw_saved_self.register_hooks(*hooks)
     with pytest.raises(RuntimeError, match="SavedTensor object from Python is forbidden"):
         SavedTensor()
 

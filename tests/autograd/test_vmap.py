@@ -488,3 +488,12 @@ def test_a_function_of_examples_may_return_a_list_of_gradients() -> None:
     ad.vmap(Product.apply, in_dims=(None, 0))(x, y).sum().backward()
     assert x.grad.tolist() == [8.0, 10.0]
     assert y.grad.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+
+
+def test_what_does_not_differ_is_written_in_place() -> None:
+    def scaled(g: Any) -> Any:
+        c = ad.zeros(2)
+        c += 3
+        return g * c
+
+    assert ad.equal(ad.func.vmap(scaled)(ad.ones(3, 2)), 3 * ad.ones(3, 2))

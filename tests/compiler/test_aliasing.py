@@ -349,3 +349,66 @@ def test_a_step_without_views_gets_no_copies() -> None:
     for _ in range(2):
         step(x)
     assert "copy" not in [v.op.name for v in step.graph.equations]
+
+
+def at_rows(x: Any) -> None:
+    x.expand(2, 4)[ad.tensor([0])] = -1.0
+
+
+def at_parts(x: Any) -> None:
+    x.expand(3, 4)[ad.tensor([0, 2]), 1:3] = ad.tensor([[5.0, 6.0], [7.0, 8.0]])
+
+
+def at_repeated_places(x: Any) -> None:
+    rows, columns = ad.tensor([[0], [1]]), ad.tensor([[1, 2], [3, 1]])
+    x.expand(2, 4)[rows, columns] = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+
+def at_rows_of_a_part(x: Any) -> None:
+    x.view(2, 2, 1).expand(2, 2, 3)[1][ad.tensor([0])] = 9.0
+
+
+@pytest.mark.parametrize("assign", [at_rows, at_parts, at_repeated_places, at_rows_of_a_part])
+def test_places_of_an_expanded_tensor_are_places_of_its_base(assign: Any) -> None:
+    def step(x: Any) -> Any:
+        y = x * 1
+        assign(y)
+        return y
+
+    x = ad.arange(4.0)
+    with pytest.warns(UserWarning, match="expanded tensor is deprecated"):
+        expected = step(x)
+    with pytest.warns(UserWarning, match="expanded tensor is deprecated"):
+        assert ad.equal(ad.compile(step)(x), expected)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.expand(2, 4).add_(1),
+        lambda y: y.expand(2, 4).index_fill_(0, ad.tensor([1]), 7.0),
+    ],
+)
+def test_a_write_to_memory_seen_twice_is_refused(write: Any) -> None:
+    """As in an eager run: which of the values stays would be chance."""
+
+    def step(x: Any) -> Any:
+        y = x * 1
+        write(y)
+        return y
+
+    for run in (step, ad.compile(step)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            run(ad.arange(4.0))
+
+
+def test_a_mask_of_an_expanded_tensor_does_not_compile() -> None:
+    """Eagerly the last of the values that are true stays; which that is nobody knows before."""
+
+    def step(x: Any) -> Any:
+        y = x * 1
+        y.expand(2, 4)[y.expand(2, 4) > 1] = 0.0
+        return y
+
+    with pytest.raises(RuntimeError, match=r"more than one element of the written-to tensor.* clone\(\)"):
+        ad.compile(step)(ad.arange(4.0))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
-from adjoint.core.collector import uncollected
+from adjoint.core.collector import MANY, uncollected
 
 
 def test_nothing_is_collected_in_the_block() -> None:
@@ -39,6 +40,24 @@ def test_what_was_made_counts_as_old() -> None:
     with uncollected():
         held: list[list[int]] = [[]]
     assert not any(x is held for x in gc.get_objects(generation=0))
+
+
+def test_what_was_made_old_and_is_garbage_goes_in_time() -> None:
+    """Many small compilations: the collector itself would never look at what they leave."""
+    gc.collect()
+    with uncollected():
+        gone = weakref.ref(_cycle(1))
+    needed = len(gc.get_objects()) // MANY + 4
+    for _ in range(needed):
+        assert gc.isenabled()
+        with uncollected():
+            _cycle(MANY // 2)
+    assert gone() is None
+
+
+def _cycle(elements: int) -> type:
+    """A class, which is garbage when nobody holds it, of so many objects."""
+    return type("Cycle", (), {"elements": [[] for _ in range(elements)]})
 
 
 def test_what_the_user_has_frozen_stays_so() -> None:

@@ -38,6 +38,10 @@ def draws(generator: Generator, count: int, kind: str) -> list[Any]:
         lambda: generator.exponential(count, kind),
         lambda: generator.dropout(count, 0.25, kind),
         lambda: generator.randint(0, 10, count, "int64"),
+        lambda: generator.randint(-3, 2**28 - 4, count, "int64"),
+        lambda: generator.randint(-7, -6, count, kind),
+        lambda: generator.randperm(count, "int64"),
+        lambda: generator.randperm(min(count, 200), "uint8"),
     ):
         found += [draw(), generator.place()]
     return found

@@ -60,6 +60,11 @@ def test_size() -> None:
     assert repr(shape) == "adjoint.Size([2, 3])"
     assert shape.numel() == 6
     assert ad.Size([]).numel() == 1
+    assert ad.Size([ad.tensor(3), np.int64(2), True]) == (3, 2, 1)
+    for wrong in (ad.ones(3), [1.5], ["a"], [None]):
+        with pytest.raises(TypeError, match=r"Size\(\) takes an iterable of 'int' \(item 0 is '"):
+            ad.Size(wrong)
+    assert ad.empty(2, 0).data_ptr() == ad.ones(2, 2)[0:0].data_ptr() == 0
 
 
 def test_device() -> None:

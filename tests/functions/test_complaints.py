@@ -178,3 +178,14 @@ def test_no_degrees_of_freedom(name: str) -> None:
 
     with pytest.warns(UserWarning, match=rf"{name}\(\): degrees of freedom is <= 0"):
         assert np.isnan(getattr(ad, name)(ad.ones(1)).item())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "t.linspace(5, 10, 3, dtype=t.bool)", "t.einsum('...ik..., ...jk ->', A, A)", "A['a']", "A[{}]",
+        "f[0].softmax(1)", "f[0].log_softmax(())", "f[0].cumsum(1)", "f[0].cumsum(())",
+    ],
+)  # fmt: skip
+def test_what_no_dimension_or_index_can_be(expression: str) -> None:
+    same(expression, f=F, A=A, gradient=False)

@@ -57,6 +57,14 @@ def test_sizes() -> None:
     same("t.nn.functional.conv2d(x, w)", x=normal(8, 3, 12, 12, dtype=one), w=normal(16, 3, 5, 5, dtype=one), factor=20)
 
 
+def test_types_are_to_be_the_same() -> None:
+    x, w, b = ad.ones(1, 1, 6), ad.ones(1, 1, 3), ad.ones(1).double()
+    with pytest.raises(RuntimeError, match=r"and bias type .* should be the same: .* Float but found Double"):
+        ad.nn.functional.conv1d(x, w, b)
+    with pytest.raises(RuntimeError, match=r"and weight type .* should be the same: .* Long but found Float"):
+        ad.nn.functional.conv_transpose1d(x.long(), w)
+
+
 def test_errors() -> None:
     x, w, b = normal(2, 3, 5, 5), normal(4, 3, 3, 3), normal(4)
     head = "Given groups=1, weight of size [4, 3, 3, 3], expected input[2, 2, 5, 5] to have 3 channels, but got 2"

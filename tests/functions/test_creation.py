@@ -119,6 +119,13 @@ def test_read_only_memory_is_never_written(write: str) -> None:
     assert x._version == 0
 
 
+def test_what_numpy_made_of_tensors_comes_back() -> None:
+    rows: Any = [ad.ones(1, 2, requires_grad=True), ad.zeros(1, 2)]
+    joined = ad.from_numpy(np.concatenate(rows))
+    assert joined.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert not joined.requires_grad
+
+
 def test_negative_strides() -> None:
     array = np.arange(3.0)[::-1]
     with pytest.raises(ValueError, match="stride in the given numpy array is negative"):

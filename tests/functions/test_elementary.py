@@ -104,3 +104,21 @@ def test_functions_in_place() -> None:
 
 def test_threshold_in_place_keeps_what_its_gradient_needs() -> None:
     same("t.nn.functional.threshold((x + 1).view_as(x), 0.9, -7.0, True) * x", x=np.linspace(-1.0, 1.0, 6))
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc", "sign"])
+def test_the_slope_of_steps_is_zero_whatever_arrives(name: str) -> None:
+    for library in (torch, ad):
+        x = library.tensor([0.3, 1.5, -2.5], requires_grad=True)
+        getattr(x, name)().backward(library.tensor([float("inf"), float("nan"), -1.0]))
+        np.testing.assert_array_equal(x.grad.numpy(), np.zeros(3))
+        assert not np.signbit(x.grad.numpy()).any()
+
+
+@pytest.mark.parametrize("given", [{}, {"nan": 2.0}, {"posinf": 3.0}, {"nan": -1.0, "posinf": 1.0, "neginf": 0.0}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nan_to_num(dtype: Any, given: dict[str, float]) -> None:
+    array = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e-30], dtype)
+    ours, theirs = (t.nan_to_num(t.from_numpy(array), **given).numpy() for t in (ad, torch))
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(np.signbit(ours), np.signbit(theirs))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.functions.oracle import torch
 from tests.functions.test_complex import compare
 
 import adjoint as ad
 
-torch = pytest.importorskip("torch")
 X = np.random.default_rng(5).normal(size=(3, 4, 5))
 Z = X + 1j * np.random.default_rng(6).normal(size=X.shape)
 ONE = ["", "n=3", "n=8, dim=1", "norm='ortho'", "norm='forward', dim=0", "norm='backward', n=7, dim=-2"]

@@ -121,6 +121,7 @@ def test_extreme_logits() -> None:
 
 def test_class_errors() -> None:
     x = normal(2, 3)
+    same_error("t.nn.functional.nll_loss(x[0, 0], y)", "Expected 1 or more dimensions (got 0)", x=x, y=np.array(0))
     same_error("t.nn.functional.cross_entropy(x, y)", "Target 7 is out of bounds", x=x, y=np.array([0, 7]))
     same_error("t.nn.functional.nll_loss(x, y)", "Target -1 is out of bounds", x=x, y=np.array([0, -1]))
     both = "t.nn.functional.nll_loss(x, y)", "t.nn.functional.cross_entropy(x, y)"
@@ -173,6 +174,10 @@ def test_embedding_errors() -> None:
             "t.nn.functional.embedding(i, w)", "index out of range in self", i=np.array([0, bad]), w=normal(5, 4)
         )
     same("t.nn.functional.embedding(x, w)", x=normal(2), w=normal(5, 4))
+
+
+def test_one_hot_of_as_many_classes_as_a_tensor_says() -> None:
+    assert F.one_hot(ad.tensor([1]), ad.tensor(3)).tolist() == [[0, 1, 0]]
 
 
 def test_one_hot() -> None:

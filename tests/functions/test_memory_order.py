@@ -92,3 +92,87 @@ def test_sizes_of_one_leave_channels_last() -> None:
     x = ad.rand(8, 1, 3, 3)
     for given, steps in ((x, (9, 9, 3, 1)), (x.to(memory_format=ad.channels_last), (9, 1, 3, 1))):
         assert step(given) == [steps] * 5
+
+
+IN_ORDER: dict[str, Callable[[Any, Any], Any]] = {  # these lie as their operand does
+    "gelu": lambda t, x: t.nn.functional.gelu(x),
+    "gelu tanh": lambda t, x: t.nn.functional.gelu(x, approximate="tanh"),
+    "silu": lambda t, x: t.nn.functional.silu(x),
+    "clamp": lambda t, x: x.clamp(0.2, 0.7),
+    "clamp at 0": lambda t, x: x.clamp(min=0),
+    "hardtanh": lambda t, x: t.nn.functional.hardtanh(x),
+    "erf": lambda t, x: x.erf(),
+    "erfc": lambda t, x: x.erfc(),
+    "erfinv": lambda t, x: x.erfinv(),
+    "lgamma": lambda t, x: x.lgamma(),
+    "i0": lambda t, x: x.i0(),
+    "ndtri": lambda t, x: t.special.ndtri(x),
+    "polygamma": lambda t, x: t.polygamma(1, x + 1),
+    "flip": lambda t, x: x.flip(1, 2),
+    "double": lambda t, x: x.double(),
+    "normalize": lambda t, x: t.nn.functional.normalize(x, dim=2),
+}
+ANEW: dict[str, Callable[[Any, Any], Any]] = {  # these are row-major
+    "sum": lambda t, x: x.sum(0),
+    "mean": lambda t, x: x.mean((0, 3)),
+    "amax": lambda t, x: x.amax(0),
+    "prod": lambda t, x: x.prod(0),
+    "any": lambda t, x: (x > 0.5).any(0),
+    "var": lambda t, x: x.var(0),
+    "std": lambda t, x: x.std(-1),
+    "logsumexp": lambda t, x: x.logsumexp(0),
+    "norm": lambda t, x: t.linalg.vector_norm(x, dim=0),
+    "cumsum": lambda t, x: x.cumsum(1),
+    "logcumsumexp": lambda t, x: x.logcumsumexp(1),
+    "cummax": lambda t, x: x.cummax(1).values,
+    "masked_fill": lambda t, x: x.masked_fill(x > 0.5, 0.0),
+}
+LYING: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda x: x.transpose(1, 3),
+    "permuted": lambda x: x.permute(3, 0, 2, 1),
+    "with gaps": lambda x: x[..., ::2].permute(2, 0, 3, 1),
+    "repeated": lambda x: x[:, :1].expand(x.shape),
+}
+
+
+@pytest.mark.parametrize("lying", LYING)
+@pytest.mark.parametrize("called", [*IN_ORDER, *ANEW])
+def test_results_lie_as_pytorchs(called: str, lying: str) -> None:
+    function = {**IN_ORDER, **ANEW}[called]
+    values = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3, 4, 6)).astype(np.float32)
+    ours, theirs = (function(t, LYING[lying](t.from_numpy(values.copy()))) for t in (ad, torch))
+    matter = [d for d, n in enumerate(ours.shape) if n > 1]
+    assert [ours.stride(d) for d in matter] == [theirs.stride(d) for d in matter]
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=2e-5, atol=1e-6)
+
+    def step(x: Any) -> Any:
+        seen.append(function(ad, LYING[lying](x)).stride())
+        return function(ad, LYING[lying](x))
+
+    seen: list[Any] = []
+    np.testing.assert_allclose(ad.compile(step)(ad.from_numpy(values)).numpy(), ours.numpy(), rtol=2e-5, atol=1e-6)
+    assert [seen[0][d] for d in matter] == [ours.stride(d) for d in matter]
+
+
+@pytest.mark.parametrize("called", ["gelu", "silu", "erf", "erfinv", "lgamma", "clamp"])
+def test_large_results_lie_as_their_operands(called: str) -> None:
+    """Compiled kernels compute these."""
+    values = np.random.default_rng(0).uniform(0.1, 0.9, (40, 50, 60)).astype(np.float32)
+    for lying in (lambda x: x.permute(2, 0, 1), lambda x: x[:, ::2].permute(2, 0, 1)):
+        ours, theirs = (IN_ORDER[called](t, lying(t.from_numpy(values))) for t in (ad, torch))
+        assert ours.stride() == theirs.stride()
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_after_an_activation_draws_pytorchs_mask() -> None:
+    def step(t: Any, x: Any) -> Any:
+        functional = t.nn.functional
+        return functional.dropout(functional.gelu(x.permute(1, 2, 0)), 0.5)
+
+    values = np.random.default_rng(0).uniform(0.5, 1, (4, 5, 6)).astype(np.float32)
+    found = []
+    for t, called in ((torch, step), (ad, step), (ad, ad.compile(step))):
+        t.manual_seed(3)
+        found.append(called(t, t.from_numpy(values)).numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-5)

@@ -18,6 +18,10 @@ EXPRESSIONS = [
     "x.min()", "x.max(1)[0]", "x.logsumexp(1)", "x.masked_fill(x > 0.5, 0.0)", "x.topk(2)[0]", "x.sort()[0]",
     "x.squeeze()", "x.unsqueeze(0).squeeze(0)", "F.embedding(k, x)", "F.linear(x, y)", "F.linear(x, x, x[0, :2])",
     "F.layer_norm(x, (3,))", "x.var()", "x.std(1)", "x.gather(1, k[:, None])", "x.clamp(0, 0.5)", "x.mean(0)",
+    "F.interpolate(x[None], 5)", "F.interpolate(x[None], 5, mode='linear')", "F.interpolate(i[None], scale_factor=2)",
+    "F.interpolate(i, 5, mode='nearest-exact')", "F.interpolate(i, 5, mode='bilinear')",
+    "F.interpolate(i, 5, mode='bicubic')",
+    "F.interpolate(i[None], 5, mode='trilinear')", "F.interpolate(i, 5, mode='bilinear', antialias=True)",
 ]  # fmt: skip
 
 
@@ -28,7 +32,17 @@ def test_names_are_pytorchs(expression: str) -> None:
     def name(library: Any) -> str:
         x = library.linspace(0.1, 0.9, 6).reshape(2, 3).requires_grad_()
         y, k = library.linspace(0.2, 0.8, 6).reshape(2, 3), library.tensor([0, 1])
-        found: str = eval(expression, {"x": x, "y": y, "k": k, "F": library.nn.functional}).grad_fn.name()
+        found: str = eval(
+            expression, {"x": x, "y": y, "k": k, "i": x[None, None], "F": library.nn.functional}
+        ).grad_fn.name()
         return found
 
     assert name(ad) == name(torch)
+
+
+def test_an_upsampled_image_tells_its_settings() -> None:
+    node = ad.nn.functional.interpolate(ad.ones(1, 1, 2, 2, requires_grad=True), 3, mode="bilinear").grad_fn
+    assert node._saved_output_size == (3, 3)
+    assert (node._saved_align_corners, node._saved_scales_h, node._saved_scales_w) == (False, None, None)
+    node = ad.nn.functional.interpolate(ad.ones(1, 1, 2, requires_grad=True), scale_factor=0.5).grad_fn
+    assert (node._saved_output_size, node._saved_scales) == ((1,), 0.5)

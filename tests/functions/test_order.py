@@ -129,3 +129,27 @@ def test_quantiles_of_examples() -> None:
     x = ad.tensor(X)
     each = ad.vmap(lambda row: row.nanquantile(0.3, 0))(x)
     assert ad.equal(each, ad.stack([row.quantile(0.3, 0) for row in x]))
+
+
+def test_the_median_of_nothing_asks_for_a_gradient() -> None:
+    x = ad.zeros(0, 4, requires_grad=True)
+    out = ad.median(x)
+    assert out.isnan()
+    out.backward()
+    assert x.grad is not None
+    assert x.grad.shape == (0, 4)
+
+
+def test_nanmedian_of_rows_with_different_gaps() -> None:
+    array = np.random.default_rng(0).normal(size=(5, 40)).astype(np.float32)
+    array[np.arange(5)[:, None] * 3 > np.arange(40)] = np.nan
+    array[4] = np.nan
+    ours, theirs = (t.nanmedian(t.from_numpy(array), 1) for t in (ad, torch))
+    np.testing.assert_array_equal(ours.values.numpy(), theirs.values.numpy())
+    present = ~np.isnan(array[:4, 0])
+    np.testing.assert_array_equal(ours.indices.numpy()[:4], theirs.indices.numpy()[:4])
+    assert present.sum() == 1
+
+
+def test_kthvalue_takes_a_tensor_of_one_number_for_k() -> None:
+    assert ad.kthvalue(ad.tensor([3.0, 1.0, 2.0]), ad.tensor(2)).values.item() == 2

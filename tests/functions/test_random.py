@@ -140,6 +140,7 @@ def test_errors(program: str, head: str) -> None:
         "t.binomial(t.full((3, 4), 5.0), t.full((1, 4), 0.5), generator=g)", "t.binomial(-t.ones(2), t.ones(2) / 2)",
         "t.binomial(t.ones(2), t.full((2,), nan))", "t.poisson(t.zeros(3))", "t._standard_gamma(t.zeros(3))",
         "t.normal(t.ones(3, dtype=t.complex64), 1.0)", "t.normal(t.ones(3, dtype=t.complex64), t.ones(3))",
+        "t.zeros(3).cauchy_(t.inf, 0.5)", "t.zeros(3).cauchy_(t.nan)",
     ],
 )  # fmt: skip
 def test_forms_of_calls(program: str) -> None:

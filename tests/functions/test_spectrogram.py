@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.functions.oracle import torch
 from tests.functions.test_complex import compare
 
 import adjoint as ad
 
-torch = pytest.importorskip("torch")
 NUMBERS = np.random.default_rng(3)
 X = NUMBERS.normal(size=(2, 24))
 WINDOW = NUMBERS.uniform(0.5, 1, 8)

@@ -59,7 +59,8 @@ def test_lists_take_the_type_in_which_all_their_numbers_meet(expression: str) ->
     "2.0 in v", "9 in v", "v[0] in v", "m[0] in m", "t.tensor(7.0) in m", "list(reversed(v))", "reversed(m)",
     "reversed(v.sum())", "u.any()", "u.all(0)", "u.any((0, 1), keepdim=True)", "m.all(())", "m.any(dim=[])",
     "t.cat([t.zeros(0), t.zeros(0)], 1)", "t.cat([t.zeros(0), t.ones(2, 3)], -1)", "m.roll(1, None)",
-    "m.dim_order()", "m.mT.dim_order()", "m.is_contiguous(memory_format=t.channels_last)",
+    "m.dim_order()", "m.dim_order(ambiguity_check=[t.contiguous_format])",
+    "m.mT.dim_order()", "m.is_contiguous(memory_format=t.channels_last)",
     "m[None, None].to(memory_format=t.channels_last).is_contiguous(memory_format=t.channels_last)",
     "t.ones(2, 3, 4, 5).to(memory_format=t.channels_last).is_contiguous()", "v.clone().map_(v + 1, lambda a, b: a * b)",
     "m.clone().map_(m[0], lambda a, b: a - b)", "v.clone().map2_(v, v * 2, lambda a, b, c: a + b + c)",
@@ -80,8 +81,10 @@ def test_calls(expression: str) -> None:
     "t.block_diag(v, t.ones(1, 1, 1))", "t.repeat_interleave(n.reshape(3, 1))", "v.mH", "v.adjoint()",
     "t.empty(1).resize_(2**62, 2**60)", "v.clone().apply_(lambda x: 'a')", "v.clone().map_(v, lambda a, b: 'a')",
     "m.clone().map_(v, lambda a, b: a)", "v.clone().map_(3, lambda a, b: a)", "t.arange()", "t.zeros(2, sice=3)",
-    "v.clone().copy_('a')", "v.clone().copy_([1])",
-    "t.ones(1, 2).dim_order(ambiguity_check=True)", "t.nn.functional.bilinear(v, v, m)",
+    "v.clone().copy_('a')", "v.clone().copy_([1])", "t.isclose(v, v, 0.1, t.ones(()).requires_grad_())",
+    "t.ones(1, 2).dim_order(ambiguity_check=True)", "m.dim_order(ambiguity_check='a')",
+    "t.zeros(0, 1).dim_order(ambiguity_check=[t.contiguous_format, t.contiguous_format])",
+    "t.nn.functional.bilinear(v, v, m)",
 ])  # fmt: skip
 def test_what_is_refused(expression: str) -> None:
     same(expression, gradient=False, v=V, m=M, n=N)

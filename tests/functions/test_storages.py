@@ -39,6 +39,37 @@ def test_a_deep_copy_shares_what_was_shared() -> None:
     assert (second[0], storage[0]) == (5.0, 1.0)
 
 
+def test_a_deep_copy_of_tensors_shares_what_was_shared() -> None:
+    a = ad.randn(5, 5)
+    b = ad.randn(2, 3, 4, 5).contiguous(memory_format=ad.channels_last)
+    row, column, memory, lying = copy.deepcopy([a[1], a[:, 0], a.storage(), b])
+    row[0] = 7.0
+    assert column[1] == 7.0
+    assert memory[5] == 7.0
+    assert a[1, 0] != 7.0
+    assert lying.stride() == b.stride()
+    assert lying.equal(b)
+    assert copy.deepcopy(a[1:1]).shape == (0, 5)
+
+
+def test_a_tensor_of_a_storage() -> None:
+    x = ad.arange(6.0)
+    assert ad.tensor(x.storage()).equal(x)
+    assert ad.tensor(x.untyped_storage(), dtype=ad.float32).equal(x)
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Long or an UntypedStorage, but got Float"):
+        ad.tensor(x.storage(), dtype=ad.int64)
+
+
+def test_the_kind_of_a_storage_and_whether_it_may_grow() -> None:
+    x = ad.ones(3)
+    assert x.storage_type() is ad.FloatStorage
+    assert isinstance(x.storage(), x.storage_type())
+    assert x.untyped_storage().resizable()
+    seen = x.numpy()
+    assert not x.untyped_storage().resizable()
+    assert seen.shape == (3,)
+
+
 def test_from_a_buffer() -> None:
     data = bytearray([1, 2, 3, 4])
     assert ad.ByteStorage.from_buffer(data).tolist() == [1, 2, 3, 4]

@@ -11,6 +11,8 @@ import pytest
 import adjoint as ad
 from adjoint import serialization
 
+pytestmark = pytest.mark.usefixtures("asking")
+
 
 class Marked(ad.Tensor):
     """A tensor with a class of its own."""

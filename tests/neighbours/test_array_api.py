@@ -194,6 +194,13 @@ def test_signed_bounds_of_the_largest_integers() -> None:
     assert (found.tolist(), found.dtype) == ([1, 2, 2], xp.uint64)
 
 
+def test_bounds_beyond_the_range_of_a_signed_type() -> None:
+    x = xp.asarray([-5, 3, 100], dtype=xp.int8)
+    assert xp.clip(x, xp.asarray(2, dtype=xp.uint64)).tolist() == [2, 3, 100]
+    found = xp.clip(x, None, xp.asarray([2**63 + 5, 7, 50], dtype=xp.uint64))
+    assert (found.tolist(), found.dtype) == ([-5, 3, 50], xp.int8)
+
+
 def test_a_vector_is_solved_for_each_of_a_stack() -> None:
     assert xp.linalg.solve(xp.ones((1, 1, 1)), xp.zeros((1,))).shape == (1, 1)
     assert xp.linalg.solve(2 * xp.ones((3, 1, 1)), xp.ones((1,))).tolist() == [[0.5]] * 3

@@ -222,3 +222,8 @@ def test_every_counterpart_stands_for_a_function_that_there_is() -> None:
         assert not [name for name in table if not hasattr(place, name)]
     ufuncs = {name for name in CALLS if isinstance(getattr(np, name, None), np.ufunc)}
     assert len(ufuncs) > 70
+
+
+def test_numpy_finds_the_first_truth() -> None:
+    assert int(np.argmax(ad.tensor([False, True, True]))) == 1
+    assert int(np.argmin(ad.tensor([True, False, False]))) == 1

@@ -184,3 +184,35 @@ def test_weighted_losses() -> None:
                 for library in (torch, ad)
             ]
             np.testing.assert_allclose(given[1].numpy(), given[0].numpy(), rtol=1e-5)
+
+
+def test_losses_of_others_ask_for_their_reduction() -> None:
+    import adjoint.nn._reduction as ours
+
+    theirs = torch.nn._reduction
+    assert [ours.get_enum(name) == theirs.get_enum(name) for name in ("none", "mean", "sum")] == [True] * 3
+    flags = (None, True, False)
+    for pair in [(a, b) for a in flags for b in flags]:
+        assert ours.legacy_get_string(*pair, emit_warning=False) == theirs.legacy_get_string(*pair, emit_warning=False)
+        assert ours.legacy_get_enum(*pair, emit_warning=False) == theirs.legacy_get_enum(*pair, emit_warning=False)
+    with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+        ours.legacy_get_string(False, None)
+    with pytest.warns(UserWarning, match="elementwise_mean"):
+        assert ours.get_enum("elementwise_mean") == 1
+    with pytest.raises(ValueError, match="is not a valid value for reduction"):
+        ours.get_enum("middle")
+    assert F._Reduction.get_enum("sum") == 2
+
+
+def test_modules_of_one_device_are_applied_in_turn() -> None:
+    from adjoint.nn.parallel import parallel_apply, replicate
+
+    layer = nn.Linear(2, 3)
+    copies = replicate(layer, [0, 1])
+    assert copies == [layer, layer]
+    outputs = parallel_apply(copies, [ad.ones(4, 2), (ad.zeros(4, 2),)])
+    assert ad.equal(outputs[1], layer(ad.zeros(4, 2)))
+    named = parallel_apply([layer], [()], [{"input": ad.ones(2)}])
+    assert ad.equal(named[0], layer(ad.ones(2)))
+    with pytest.raises(AssertionError, match="is not equal to the number of inputs"):
+        parallel_apply(copies, [ad.ones(2)])

@@ -539,3 +539,26 @@ def test_losses_take_their_operands_by_name() -> None:
 def test_recurrent_modules_name_their_weights() -> None:
     ours, theirs = nn.GRU(2, 3, 2, bidirectional=True), torch.nn.GRU(2, 3, 2, bidirectional=True)
     assert ours._flat_weights_names == theirs._flat_weights_names
+
+
+def test_an_assigned_module_may_hide_a_name_of_the_class() -> None:
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parameters = nn.ParameterList([nn.Parameter(ad.ones(2))])
+
+    class Searching(nn.Module):
+        def __init__(self, part: nn.Module) -> None:
+            super().__init__()
+            self.part = part
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(self.part, name)
+
+    assert list(Whole()._modules) == ["parameters"]
+    assert Searching(nn.Linear(2, 3)).in_features == 2
+    with pytest.raises(KeyError, match="already exists"):
+        nn.Module().add_module("parameters", nn.Linear(1, 1))

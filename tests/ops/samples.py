@@ -142,7 +142,7 @@ def _unary() -> list[Sample]:
         elementary.acosh: (1.2, 3), elementary.asinh: (-2, 2), elementary.atanh: unit, elementary.erfc: (-2, 2),
         elementary.sinc: (0.1, 2), elementary.frac: (-2.33, 2.4), elementary.signbit: (-2, 2),
         of_complex.conj: (-2, 2), of_complex.sgn: (-2.05, 2), of_complex.angle: (-2.05, 2),
-        gamma.lgamma: positive, gamma.digamma: positive, gamma.erfinv: unit,
+        gamma.lgamma: positive, gamma.digamma: positive, normal.erfinv: unit,
         airy.airy_ai: (-2, 2), bessel.i0: (-2, 2), bessel.i0e: (-2.05, 2), bessel.i1: (-2.05, 2),
         bessel.i1e: (-2.05, 2), bessel.bessel_j0: (-9, 9), bessel.bessel_j1: (-9.03, 9), bessel.bessel_y0: (0.5, 9),
         bessel.bessel_y1: (0.5, 9), bessel.modified_bessel_k0: positive, bessel.modified_bessel_k1: positive,
@@ -285,6 +285,8 @@ def _reductions() -> list[Sample]:
         _sample(
             ordering.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False
         ),
+        _sample(ordering.middle_of_present, x, axis=1),
+        _sample(ordering.middle_of_present, np.array([[2.0, np.nan, 1.0], [3.0, 5.0, 4.0]]), label="some", axis=1),
         _sample(ordering.ranked, x, axis=1, rank=1),
         _sample(ordering.ranked, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
         _sample(indexing.argsort, x, axis=1, descending=False),

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjoint.ops import airy, bessel, normal, orthogonal, zeta
+import adjoint as ad
+from adjoint.ops import airy, bessel, gamma, normal, orthogonal, zeta
 from adjoint.ops.chebyshev import chebyshev
 
 mp: Any = pytest.importorskip("mpmath").mp.clone()
@@ -120,3 +121,34 @@ def test_polynomials(f: Any, exact: Callable[[int, Any], Any]) -> None:
 def test_series_are_summed_by_their_recurrence() -> None:
     t = np.linspace(-1, 1, 7)
     np.testing.assert_allclose(chebyshev((0.5, 2.0, -1.0, 3.0), t), np.polynomial.chebyshev.chebval(t, [0.5, 2, -1, 3]))
+
+
+KERNELS: dict[str, tuple[Any, Any]] = {
+    "erfinv": (normal.erfinv, NUMBERS.uniform(-1, 1, 5000)),
+    "ndtri": (normal.ndtri, np.concatenate([SHARES, NUMBERS.uniform(0, 1, 5000)])),
+    "lgamma": (gamma.lgamma, NUMBERS.uniform(-30, 30, 5000)),
+    "digamma": (gamma.digamma, NUMBERS.uniform(-30, 30, 5000)),
+    "i0": (bessel.i0, NUMBERS.uniform(-80, 80, 5000)),
+    "i0e": (bessel.i0e, NUMBERS.uniform(-80, 80, 5000)),
+    "i1": (bessel.i1, NUMBERS.uniform(-80, 80, 5000)),
+    "i1e": (bessel.i1e, NUMBERS.uniform(-80, 80, 5000)),
+}
+ENDS = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.75, 0.125, 0.875, 8.0, 1e-30, -1e-30, 1e30, -1e30, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_compute_what_numpy_does(name: str, dtype: Any) -> None:
+    function, at = KERNELS[name]
+    x = np.concatenate([np.array(ENDS), at]).astype(dtype)
+    expected = function.op.evaluate(x.astype(np.float64))
+    got = function(ad.from_numpy(x)).numpy()
+    assert any(kernel is not None for kernel in function.op.native.kernels.values())
+    assert got.dtype == dtype
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(dtype)
+    exact = ~np.isfinite(rounded) | (rounded == 0)
+    np.testing.assert_array_equal(got[exact], rounded[exact])
+    # near the zeros of the logarithm of the gamma function and of its derivative float64 cancels
+    least = 1e-12 if "gamma" in name else 0.0
+    np.testing.assert_allclose(got, rounded, rtol=1.2e-7 if dtype == np.float32 else 3e-15, atol=least)

@@ -340,3 +340,11 @@ def test_copies_go_on_the_same_way(copied: Any) -> None:
     for a, b in zip(here[-1], there[-1], strict=True):
         np.testing.assert_array_equal(a, b)
     assert twin.register_step_pre_hook(lambda *_: None).remove() is None
+
+
+def test_gradients_that_are_views_become_zeros() -> None:
+    p = ad.nn.Parameter(ad.ones(4))
+    p.grad = ad.arange(8.0)[4:]
+    ad.optim.SGD([p], lr=0.1).zero_grad(set_to_none=False)
+    assert p.grad is not None
+    assert p.grad.tolist() == [0] * 4

@@ -115,3 +115,31 @@ def test_packaging_reads_the_version() -> None:
     version = pytest.importorskip("packaging.version")
     assert version.parse(VERSION) > version.parse("2.12.1")
     assert version.parse("2.13") <= VERSION
+
+
+def test_addresses_that_other_packages_import(tmp_path: Path) -> None:
+    text = """
+        import functorch, torch
+        import torch.nn._reduction as _Reduction
+        from functorch import make_functional, vmap
+        from torch._functorch.eager_transforms import vjp
+        from torch.distributed._tensor.experimental import implicit_replication
+        from torch.distributed.elastic.multiprocessing.errors import record
+        from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+        from torch.distributions.transforms import _clipped_sigmoid
+        from torch.nn.modules.module import _addindent
+        from torch.utils.data.dataloader import _collate_fn_t, _utils
+        print(torch.torch is torch, torch.DeviceObjType is torch.device, torch.Future is torch.futures.Future)
+        print(vmap is torch.func.vmap, vjp is torch.func.vjp, record(len) is len, repr(_addindent("a\\nb", 2)))
+        print(_clipped_sigmoid(torch.tensor(100.0)) < 1)
+        try:
+            implicit_replication()
+        except NotImplementedError as error:
+            print(error)
+    """
+    assert run(tmp_path, "script.py", script=text).out.splitlines() == [
+        "True True True",
+        "True True True 'a\\n  b'",
+        "tensor(True)",
+        "torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: there is one process",
+    ]

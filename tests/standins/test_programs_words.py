@@ -91,6 +91,14 @@ def test_a_profile_counts_blocks(tmp_path: Path) -> None:
     assert (event.key, event.count) == ("block", 3)
     assert event.cpu_time_total >= 0
     assert "block" in profile.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    assert [e.name for e in profile.function_events] == 3 * ["block"]
+    assert profile.total_average().count == 3
+    assert profile.self_cpu_time_total == profile.total_average().cpu_time_total
+    assert str(profile) == profile.table()
+    assert profile.table().count("block") == 3
+    with ad.autograd.profiler.profile(False) as asleep, ad.profiler.record_function("block"):
+        pass
+    assert len(asleep.events()) == 0
     profile.export_chrome_trace(str(tmp_path / "trace.json"))
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 3
 
@@ -295,3 +303,13 @@ def test_rows_of_an_embedding_get_a_gradient_but_for_the_padding() -> None:
     ad.embedding(w, ad.tensor([0, 0, 2]), 2).sum().backward()
     assert w.grad is not None
     assert w.grad.tolist() == [[2, 2], [0, 0], [0, 0]]
+
+
+def test_the_only_variant_of_an_op_is_its_default() -> None:
+    @ad.library.custom_op("standins::twice", mutates_args=())
+    def twice(x: ad.Tensor) -> ad.Tensor:
+        return x * 2
+
+    assert ad.library.ops.standins.twice.default(ad.ones(2)).tolist() == [2, 2]
+    assert ad.library.ops.standins.twice.overloads() == ["default"]
+    assert twice.default is twice

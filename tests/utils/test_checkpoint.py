@@ -274,6 +274,25 @@ def test_passes_of_a_group_share_one_more_call() -> None:
             pass
 
 
+@pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.parametrize("enabled", [False, True])
+def test_both_calls_have_the_precision_of_the_block_around_the_first(enabled: bool, use_reentrant: bool) -> None:
+    kinds = []
+
+    def product(x: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+        out = x @ y
+        kinds.append(out.dtype)
+        return out.sin()  # by what it keeps, the second call goes on until here
+
+    x, y = (ad.randn(3, 3, requires_grad=True) for _ in range(2))
+    with ad.autocast("cpu", enabled=enabled):
+        loss = checkpoint(product, x, y, use_reentrant=use_reentrant).sum()
+    loss.backward()
+    assert kinds == 2 * [ad.bfloat16 if enabled else ad.float32]
+    assert x.grad is not None
+    assert x.grad.dtype == ad.float32
+
+
 def test_contexts_around_both_calls() -> None:
     log: list[str] = []
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from adjoint.amp import grad_scaler
 from adjoint.core import autocast as casting
 from adjoint.core.dtype import dtype
+from adjoint.core.spoken import spoken
 
 
 class Autocast(casting.autocast):
@@ -36,8 +37,8 @@ class Scaler(grad_scaler.GradScaler):
 
 def _deprecated(kind: str, name: str) -> None:
     warnings.warn(
-        f"`adjoint.{kind}.amp.{name}(args...)` is deprecated. "
-        f"Please use `adjoint.amp.{name}('{kind}', args...)` instead.",
+        f"`{spoken.package}.{kind}.amp.{name}(args...)` is deprecated. "
+        f"Please use `{spoken.package}.amp.{name}('{kind}', args...)` instead.",
         FutureWarning,
         stacklevel=3,
     )

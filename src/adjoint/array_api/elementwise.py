@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.array_api.operands import in_type, one_operand, together, two_operands
-from adjoint.core.tensor import Tensor
+from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import complex as parts
 from adjoint.functions import creation, elementary, pointwise
 from adjoint.ops import arithmetic, bitwise, comparison, selection, transcendental
@@ -91,7 +91,7 @@ subtract = two_operands(arithmetic.sub)
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """x limited to [min, max], in the type of x; NaN stays, and NaN as a bound gives NaN."""
     out = x
-    min, max = _unsigned(x, min), _unsigned(x, max)
+    min, max = _in_reach(x, min), _in_reach(x, max)
     if min is not None:
         out = pointwise.clamp(*together("clip", out, min))
     if max is not None:
@@ -100,11 +100,17 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     return selection.copy(x) if out is x else in_type(out, x.array.dtype)
 
 
-def _unsigned(x: Tensor, bound: Any) -> Any:
-    """A bound in the type of x where no integer type holds both: below zero, zero."""
-    if x.array.dtype != np.uint64 or not isinstance(bound, Tensor) or bound.array.dtype.kind != "i":
+def _in_reach(x: Tensor, bound: Any) -> Any:
+    """A bound in the type of x where no integer type holds both: at the end of that type's range if it is beyond."""
+    if not isinstance(bound, Tensor):
         return bound
-    return in_type(pointwise.clamp(bound, min=0), x.array.dtype)
+    mine, its = x.array.dtype, bound.array.dtype
+    if mine == np.uint64 and its.kind == "i":
+        return in_type(pointwise.clamp(bound, min=0), mine)
+    if its == np.uint64 and mine.kind == "i":
+        most = constant(np.array(np.iinfo(mine).max, its))
+        return in_type(selection.where(comparison.gt(bound, most), most, bound), mine)
+    return bound
 
 
 def real(x: Tensor, /) -> Tensor:

@@ -43,7 +43,7 @@ class Gradients:
     def __init__(
         self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Any] | None = None
     ) -> None:
-        lifted = unusual.count and (mode.tracer is not None or mode.duals is not None)
+        lifted = unusual.count and (unusual.absent or mode.tracer is not None or mode.duals is not None)
         self.bare = not (create_graph or lifted)
         self.create_graph, self.retain_graph = create_graph, retain_graph
         self.arrived: dict[Any, Any] = {}

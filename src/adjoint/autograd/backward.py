@@ -166,6 +166,11 @@ def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:
             f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of "
             f"{Size(shape)}."
         )
+    if (g.array.dtype.kind == "c") is not (dtype.kind == "c"):
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {DTYPES[dtype]}."
+        )
     if unusual.count and mode.tracer is not None:
         mode.tracer.adopt(g)
     return node, g if g.array.dtype == dtype else cast(g, dtype=dtype)

@@ -211,9 +211,10 @@ SHIFTED = frozenset(
         movement.reshape, movement.permute, movement.flip, movement.slice, movement.unslice, movement.select,
         movement.pad, movement.cat, reduction.sum, reduction.mean, reduction.max, reduction.min, reduction.prod,
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
-        indexing.scatter_add, indexing.argsort, ordering.leading, ordering.ranked, scan.cumprod, scan.logcumsumexp,
-        scan.where_extreme, scatter.scatter, scatter.scatter_reduce, strides.diagonal, strides.diagonal_back,
-        strides.unfold, strides.unfold_back, windows.windows, windows.fold, assignment.taken, memory_order.laid,
+        indexing.scatter_add, indexing.argsort, ordering.leading, ordering.middle_of_present, ordering.ranked,
+        scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter, scatter.scatter_reduce,
+        strides.diagonal, strides.diagonal_back, strides.unfold, strides.unfold_back, windows.windows, windows.fold,
+        assignment.taken, memory_order.laid,
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {

@@ -11,7 +11,7 @@ from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf
 from adjoint.core.op import NOT_SAVED
 from adjoint.core.site import user_site
-from adjoint.core.storage import Made, View, mark_written, share, share_view, view_of
+from adjoint.core.storage import Made, mark_written, share, share_view, view_of, view_on
 from adjoint.core.tensor import Tensor, wrap
 from adjoint.ops.inplace import check_writable, rebase
 from adjoint.ops.movement import reshape
@@ -144,7 +144,7 @@ def _as_it_is(x: Tensor) -> Tensor:
 def _seen_as(out: Tensor, made: Made) -> None:
     view = view_of(out)
     if view is not None:
-        out.memory = View(view.memory, view.base, view.path, made)
+        out.memory = view_on(view.memory, view.base, view.path, made)
 
 
 def _circumstances(args: tuple[Any, ...], pure: bool) -> Made:

@@ -16,6 +16,7 @@ Found = tuple[Tensor | None, ...]
 
 OUTPUTS = "outputs of the user-provided function"
 
+
 def as_tuple(given: Any, what: str, called: str) -> tuple[Tensors, bool]:
     """`given` as a tuple of tensors, and whether it was one. TypeError for anything that is not a tensor."""
     several = isinstance(given, tuple)
@@ -34,14 +35,18 @@ def fresh(given: Tensors, create_graph: bool, wanted: bool = True) -> Tensors:
     """The same values as new tensors, which `wanted` asks to require grad.
 
     New ones, so that what the function reaches of the originals by another way is not differentiated. Results with a
-    graph must lead back to the originals: these are viewed, not detached.
+    graph must lead back to the originals: these are viewed, not detached. Subclasses are asked by their methods, and
+    may stay what they are.
     """
-    return tuple(
-        movement.reshape(x, shape=x.array.shape)
-        if create_graph and x.requires_grad
-        else detach(x).requires_grad_(wanted)
-        for x in given
-    )
+    return tuple(_viewed(x) if create_graph and x.requires_grad else _detached(x).requires_grad_(wanted) for x in given)
+
+
+def _viewed(x: Any) -> Tensor:
+    return movement.reshape(x, shape=x.array.shape) if type(x) is Tensor else x.view_as(x)
+
+
+def _detached(x: Any) -> Tensor:
+    return detach(x) if type(x) is Tensor else x.detach()
 
 
 def given_vector(v: Any, like: Tensors, several: bool, create_graph: bool, called: str) -> Tensors:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.saved import Packer
-from adjoint.autograd.saved_tensor import SavedTensor
+from adjoint.autograd.saved_tensor import SavedTensor, pair_of
 from adjoint.core.exposure import apart
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import RELEASED, Leaf, Packed, rewrapped
@@ -146,7 +146,8 @@ class _Place(SavedTensor):
         value = _present(self.node)[self.place]
         return None if value is None else value.open(self.node)
 
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+    def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
+        pack_hook, unpack_hook = pair_of(hooks)
         if self.node.saved is RELEASED:
             raise RuntimeError(
                 f"Calling register_hooks on a saved tensor after it has been freed: {self.node.name()} let its values "

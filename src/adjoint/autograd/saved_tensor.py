@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,11 +62,13 @@ class SavedTensor:
         share(alive, tensor)  # an output is never its own tensor, but counts writes with it
         return tensor
 
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Keep `pack_hook(tensor)` instead, from which `unpack_hook` makes the tensor again.
+    def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
+        """Keep `pack_hook(tensor)` instead, from which `unpack_hook`, the second hook, makes the tensor again.
 
-        Raises RuntimeError if the value was freed, is no tensor, has hooks, or if `pack_hook` writes into it.
+        Raises RuntimeError if the value was freed, is no tensor, has hooks, or if `pack_hook` writes into it; TypeError
+        unless there are two functions.
         """
+        pack_hook, unpack_hook = pair_of(hooks)
         node, place = self.node, self.place
         if node.saved is RELEASED:
             raise RuntimeError(
@@ -95,6 +97,17 @@ class SavedTensor:
 
     def __repr__(self) -> str:
         return f"<SavedTensor {self.place} of {self.node!r}>"
+
+
+def pair_of(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The two hooks. Raises TypeError for anything but two functions."""
+    if len(hooks) != 2 or not all(map(callable, hooks)):
+        given = ", ".join(type(hook).__name__ for hook in hooks)
+        raise TypeError(
+            "register_hooks(): incompatible function arguments: it takes the two functions pack_hook and unpack_hook, "
+            f"but got ({given})"
+        )
+    return hooks[0], hooks[1]
 
 
 def saved_tensor(node: Any, place: int) -> SavedTensor:

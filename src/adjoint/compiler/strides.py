@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.graph import Value
-from adjoint.core.region import dense_strides, reach, region, steps
+from adjoint.core.region import dense_strides, reach, region, steps, viewed
 
 Sizes = tuple[int, ...]
 KEEPING = {"unary", "binary", "elementwise", "reduction", "contraction"}  # what they make lies as NumPy likes it
 # So do these, which take no sizes either.
-ORDERED = {"cumsum", "logcumsumexp", "argsort", "argmax", "argmin", "gather", "where_extreme", "cofactors"}
+ORDERED = {"cumsum", "flip", "logcumsumexp", "argsort", "argmax", "argmin", "gather", "where_extreme", "cofactors"}
 WINDOWS = {"diagonal", "unfold", "as_strided"}  # views, besides those of the movement family
 
 
@@ -103,16 +103,6 @@ def is_view(v: Value) -> bool:
     if v.op is None:
         return False
     return v.op.name in WINDOWS or (v.op.family == "movement" and getattr(v.op.public, "view", False))
-
-
-def viewed(array: Any, shape: Sizes) -> Any:
-    """The array under another shape, as a view; None if its strides do not allow that."""
-    seen = array.view()
-    try:
-        seen.shape = shape
-    except AttributeError:
-        return None
-    return seen
 
 
 def _alike(shape: Sizes, strides: Sizes, others: Sizes) -> bool:

@@ -17,12 +17,13 @@ from adjoint.compiler.aliasing import as_own, rebind
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, TraceError, Value
 from adjoint.compiler.guard import Watch
 from adjoint.compiler.number import Arithmetic, Number, plain
-from adjoint.compiler.strides import Strides, laid, viewed
+from adjoint.compiler.strides import Strides, laid
 from adjoint.compiler.unwatched import unwatched
 from adjoint.core.hooks import watch_hooks
 from adjoint.core.mode import Scope, unrecorded
 from adjoint.core.node import Leaf, tick
 from adjoint.core.op import explained, target_dtype
+from adjoint.core.region import viewed
 from adjoint.core.site import Site, user_site
 from adjoint.core.spec import Spec
 from adjoint.core.storage import InferenceStorage, Step, share, storage_of, view_of

@@ -114,6 +114,11 @@ class autocast:
         return call
 
 
+def as_it_is() -> autocast:
+    """A block in which `autocast` is what it is now on the CPU: for what is computed again later."""
+    return autocast("cpu", settings.dtypes["cpu"], settings.enabled["cpu"], settings.cache)
+
+
 def _announce() -> None:
     set_modes(autocast=settings.dtypes["cpu"] if settings.enabled["cpu"] else None)
 

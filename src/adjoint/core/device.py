@@ -17,14 +17,17 @@ class DeviceError(RuntimeError, AssertionError):
 class device:
     """A device by its name: `adjoint.device("cpu")`, `adjoint.device("cuda", 1)`. Tensors are on the CPU only.
 
-    A number names an accelerator. Raises RuntimeError for a kind that PyTorch does not know, DeviceError for a number.
+    "meta" is the place of tensors without values: in a block of it, what is made has none. A number names an
+    accelerator. Raises RuntimeError for a kind that PyTorch does not know, DeviceError for a number.
     """
 
-    __slots__ = ("index", "type")
+    __slots__ = ("_blocks", "index", "type")
     type: str
     index: int | None
+    _blocks: list[Any]
 
     def __init__(self, spec: Any = "cpu", index: int | None = None) -> None:
+        self._blocks = []
         if isinstance(spec, device):
             self.type, self.index = spec.type, spec.index
             return
@@ -44,11 +47,15 @@ class device:
         self.type, self.index = kind, int(number) if colon else index
 
     def __enter__(self) -> Self:
-        require_cpu(self)
+        from adjoint.core.shaping import block_on
+
+        block = block_on(is_meta(self))
+        block.__enter__()
+        self._blocks.append(block)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        pass
+    def __exit__(self, *error: Any) -> None:
+        self._blocks.pop().__exit__(*error)
 
     def __repr__(self) -> str:
         return (
@@ -74,4 +81,16 @@ def require_cpu(spec: Any) -> None:
         raise DeviceError(f"device '{named}': adjoint computes on the CPU only; pass device='cpu'")
 
 
+def is_meta(spec: Any) -> bool:
+    """True for the device of tensors without values. Raises DeviceError for a device that is not here."""
+    if spec is None or spec is CPU:
+        return False
+    named = spec if isinstance(spec, device) else device(spec)
+    if named.type == "meta":
+        return True
+    require_cpu(named)
+    return False
+
+
 CPU = device()
+META = device("meta")

@@ -22,9 +22,10 @@ Shape = tuple[int, ...]
 def cauchy(generator: Generator, shape: Shape, dtype: Any, median: float, sigma: float) -> Array:
     """median + sigma tan(π (u - ½)), with u uniform on [0, 1) in float64."""
     angle = math.pi * (generator.units(math.prod(shape)) - 0.5)
-    sample = (
-        fused_multiply_add(by_libm(math.tan, angle), np.float64(sigma), np.float64(median)) if angle.size else angle
-    )
+    if not angle.size or not math.isfinite(median):
+        sample = angle + median
+    else:
+        sample = fused_multiply_add(by_libm(math.tan, angle), np.float64(sigma), np.float64(median))
     return _cast(sample, dtype).reshape(shape)
 
 

@@ -13,9 +13,12 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 # What Absent is told of some parts beside the reason.
-MARKS = {"fx": "wrap", "onnx": "register_custom_op_symbolic", "onnx.symbolic_helper": "parse_args"}
+MARKS = {
+    "elastic.multiprocessing.errors": "record", "fx": "wrap", "onnx": "register_custom_op_symbolic",
+    "onnx.symbolic_helper": "parse_args",
+}  # fmt: skip
 
-NO = {"onnx": "is_in_onnx_export"}
+NO = {"_subclasses.fake_tensor": "is_fake", "onnx": "is_in_onnx_export"}
 
 
 class Elsewhere(ModuleType):
@@ -51,25 +54,26 @@ class Elsewhere(ModuleType):
 class Absent(ModuleType):
     """A part of PyTorch that is not here. Its names can be imported and asked for their kind; using one raises.
 
-    The names in `marks` only mark a function for it, which stays as it is; those in `no` ask, and are told False.
+    The names in `marks` only mark a function for it, which stays as it is; those in `no`, and is_available, ask, and
+    are told False.
     """
 
     def __init__(self, name: str, reason: str, marks: str = "", no: str = "") -> None:
         super().__init__(name, f"Not part of adjoint: {reason}.")
         for mark in marks.split():
             setattr(self, mark, _mark)
-        for question in no.split():
+        for question in ("is_available", *no.split()):
             setattr(self, question, _no)
         self.__spec__ = ModuleSpec(name, None, is_package=True)
         self.__path__: list[str] = []
-        self._reason = reason
+        self.reason = reason
         vars(self)["__getattr__"] = self.find
 
     def find(self, name: str) -> Any:
         """The class without instances of this name. Raises AttributeError for one that Python itself asks for."""
         if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: {self._reason}")
-        found = Missing(name, (), {"__module__": self.__name__, "reason": self._reason})
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: {self.reason}")
+        found = Missing(name, (), {"__module__": self.__name__, "reason": self.reason})
         setattr(self, name, found)
         return found
 

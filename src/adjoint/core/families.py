@@ -6,7 +6,6 @@ holds the cost: a recorded multiply of 16 elements in about 1 µs, of which NumP
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,20 +13,17 @@ import numpy as np
 
 from adjoint.core.dtype import real_type
 from adjoint.core.exposure import apart, exposed
+from adjoint.core.making import make
 from adjoint.core.mode import mode, unusual
-from adjoint.core.node import Node, tick
 from adjoint.core.one_input import of_one
-from adjoint.core.op import NO_PARAMS, Op, Rule, apply, bare_node, evaluate
+from adjoint.core.op import FAULTS, NO_PARAMS, Op, Rule, again, apply, evaluate
 from adjoint.core.refusal import kinds_checked, refuse_numbers, refusing
-from adjoint.core.site import user_frame
 from adjoint.core.spec import Spec, broadcast_shapes
-from adjoint.core.storage import is_inference, share_view
+from adjoint.core.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor import Tensor, wrap
 
 ndarray = np.ndarray
 new = object.__new__
-caller = sys._getframe
-recent: Any = None  # the user's code that an op was called from last: most often it is the same again
 BOOL = np.dtype(np.bool_)
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
@@ -36,7 +32,7 @@ into: Any = None  # writes a result into the tensors of `out=`: functions/surfac
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
-    "leading", "native", "holomorphic",
+    "leading", "native", "holomorphic", "keeps_order",
 }  # fmt: skip
 
 
@@ -74,7 +70,6 @@ def unary(
         compute = op.evaluate if "f" in refuses else function
 
         def call(input: Any, out: Any = None) -> Tensor:
-            global recent  # noqa: PLW0603  nothing is quicker to read
             if out is not None:
                 return into(out, call, input)
             if type(input) is Tensor or isinstance(input, Tensor):
@@ -94,36 +89,20 @@ def unary(
                 data = evaluate(op, (xd,), NO_PARAMS)
             if type(data) is not ndarray:
                 data = np.asarray(data)
-            out = new(Tensor)
-            out.array = data
-            out._grad = out.memory = None
             if xn is None or (unusual.count and not mode.recording):
-                out.node = None
+                out = new(Tensor)
+                out.array = data
+                out.node = out._grad = out.memory = None
                 if unusual.count:
                     cut = mode.cut
                     if cut is not None:
                         out._cut = cut
                         out.memory = cut.memory
                 return out
-            frame = caller(1)
-            code = frame.f_code
-            if code is not recent:
-                frame = user_frame(frame)
-                code = recent = frame.f_code
-            node = Node()
-            node.op = op
-            node.parents = (xn,)
-            node.code = code
-            node.at = frame.f_lasti
-            node.shape = data.shape
-            node.dtype = data.dtype
             if keeps_x and exposed and input.memory is not None:
                 xd = apart(xd)
-            node.saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
-            node.params = node.shapes = node.hooks = None
-            node.order = tick()
-            out.node = node
-            return out
+            saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
+            return make.recorded(data, op, (xn,), None, None, saved)
 
         return publish(call, op)
 
@@ -169,7 +148,6 @@ def binary(
             """
 
             def call(input: Any, other: Any, out: Any = None) -> Tensor:
-                global recent  # noqa: PLW0603  nothing is quicker to read
                 if out is not None:
                     return into(out, call, input, other)
                 if type(input) is Tensor or isinstance(input, Tensor):
@@ -200,15 +178,14 @@ def binary(
                     return otherwise(input, other)
                 try:
                     data = compute(xd, yd)
-                except (RuntimeWarning, FloatingPointError, ValueError, OverflowError):
-                    data = evaluate(op, (xd, yd), NO_PARAMS)
+                except FAULTS as error:
+                    data = again(op, (xd, yd), NO_PARAMS, error)
                 if type(data) is not ndarray:
                     data = np.asarray(data)
-                out = new(Tensor)
-                out.array = data
-                out._grad = out.memory = None
                 if (xn is None and yn is None) or (unusual.count and not mode.recording):
-                    out.node = None
+                    out = new(Tensor)
+                    out.array = data
+                    out.node = out._grad = out.memory = None
                     if unusual.count:
                         cut = mode.cut
                         if cut is not None:
@@ -217,39 +194,24 @@ def binary(
                     return out
                 if (xn is None or yn is None) and unusual.inferred and is_inference(input if xn is None else other):
                     return otherwise(input, other)
-                frame = caller(1)
-                code = frame.f_code
-                if code is not recent:
-                    frame = user_frame(frame)
-                    code = recent = frame.f_code
-                node = Node()
-                node.op = op
-                node.parents = (xn, yn)
-                node.code = code
-                node.at = frame.f_lasti
-                node.shape = data.shape
-                node.dtype = dtype
                 if saves and exposed:
                     if xd is not input and input.memory is not None:
                         xd = apart(xd)
                     if yd is not other and other.memory is not None:
                         yd = apart(yd)
                 if not saves:
-                    node.saved = None
+                    saved = None
                 elif xn is None:
                     if xd is input and dy_x and type(xd) is ndarray:
                         xd = xd.copy()  # the user's, who may write it
-                    node.saved = (xd if dy_x else None, yd if dy_y else None, data if dy_out else None)
+                    saved = (xd if dy_x else None, yd if dy_y else None, data if dy_out else None)
                 elif yn is None:
                     if type(yd) is ndarray and yd is other and dx_y:
                         yd = yd.copy()
-                    node.saved = (xd if dx_x else None, yd if dx_y else None, data if dx_out else None)
+                    saved = (xd if dx_x else None, yd if dx_y else None, data if dx_out else None)
                 else:
-                    node.saved = (xd if any_x else None, yd if any_y else None, data if any_out else None)
-                node.params = node.shapes = node.hooks = None
-                node.order = tick()
-                out.node = node
-                return out
+                    saved = (xd if any_x else None, yd if any_y else None, data if any_out else None)
+                return make.recorded(data, op, (xn, yn), None, None, saved)
 
             return call
 
@@ -290,17 +252,21 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
                 return out
             try:
                 data = function(array, **params)
-            except (ValueError, TypeError, IndexError):
-                data = evaluate(op, (array,), params)
-            out = wrap(data)
-            if x.node is not None:
-                shapes = (array.shape,) if op.kept_shapes else None
-                out.node = bare_node(op, (x.node,), params, shapes, data)
+            except FAULTS as error:
+                data = again(op, (array,), params, error)
+            shapes = None if x.node is None or not op.kept_shapes else (array.shape,)
+            parents = None if x.node is None else (x.node,)
             if view:
                 base = data.base
                 if data is array or (base is not None and (base is array or base is array.base)):
+                    if x.memory is None:
+                        storage_of(x)
+                    if type(x.memory) is Storage:
+                        return make.seen(data, x, op, params, parents, shapes)
+                    out = wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
                     share_view(x, out, op, params)
-            return out
+                    return out
+            return wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
 
         call.view = view  # type: ignore[attr-defined]
         return publish(call, op)
@@ -324,7 +290,7 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
     def declare(function: Function) -> Function:
         op = Op(function, rules, family=family, spec=spec, **facets)
-        quick = len(op.inputs) == 1 and op.plain and op.promotion is None and op.differentiable
+        quick = len(op.inputs) == 1 and op.plain and op.promotion is None and not op.effect
         return publish(of_one(op) if quick else op.public, op)
 
     return declare

@@ -12,7 +12,7 @@ from .boxmuller import BLOCK
 from .dtype import DTYPES, is_bfloat16
 from .integer_range import between, largest, upwards
 from .rounding import by_libm, fused_multiply_add
-from .stream import Stream
+from .stream import INTEGER, SWAP, Stream
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -133,6 +133,9 @@ class Generator(Stream):
         low, high = upwards(kind, low) if high is None else between(kind, low, high)
         count, span = math.prod(sizes), high - low
         with self._lock:
+            native = self._native(count * INTEGER) if count and span < 2**28 else None
+            if native is not None:
+                return _cast(native.integers(count, low, span), kind).reshape(sizes)
             words = self._stream.double_words(count) if span >= 2**28 else self._stream.words(count)
         numbers = words if span == 2**64 else words % np.uint64(span) + np.uint64(low % 2**64)
         return _cast(numbers.view(np.int64), kind).reshape(sizes)
@@ -158,6 +161,9 @@ class Generator(Stream):
             raise RuntimeError(f"randperm: n must be less than {(2**32 - 1) // 20}, but got {n}")
         swaps = max(n - 1, 0)
         with self._lock:
+            native = self._native(swaps * SWAP) if swaps else None
+            if native is not None:
+                return _cast(native.permutation(n), kind)
             words = self._stream.words(swaps)
         order = list(range(n))
         # Each swap needs the one before it, and a list swaps faster than an array.
@@ -202,6 +208,8 @@ def _within(sample: Array, low: float, high: float) -> Array:
 
 def _discrete(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     kind = np.dtype(dtype)
+    if kind.char in "lfd":  # as most are
+        return kind
     if kind == np.bool_ or (kind in DTYPES and kind.kind != "c"):
         return kind
     raise NotImplementedError(f"{name}: the dtype must be bool, an integer up to int64 or floating, but got {kind}")

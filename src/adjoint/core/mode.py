@@ -83,10 +83,11 @@ class _Unusual:
     Reading one slot costs 9 ns, a thread-local attribute 45: while `count` is 0, ops need not look at `mode`.
     """
 
-    __slots__ = ("count", "inferred", "lock")
+    __slots__ = ("absent", "count", "inferred", "lock")
 
     def __init__(self) -> None:
         self.count = 0
+        self.absent = 0  # how many tensors have no values: see meta.py; each is counted above, too
         self.inferred = False  # some thread has been in inference mode: its tensors may be about
         self.lock = threading.Lock()
 

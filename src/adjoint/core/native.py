@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from adjoint.core.order import in_order
 from adjoint.core.parameters import parameters_of
 
 ndarray = np.ndarray
@@ -69,19 +70,26 @@ class Native:
 
     `function` is what is traced, with tensors for its arrays; it gives a tensor, or a tuple of them. `weight`: the
     seconds that NumPy takes for an element of the largest array, or a function of the arguments that tells the seconds
-    for all. `written`: the arguments that the function writes in place.
+    for all. `written`: the arguments that the function writes in place. `elementwise`: it is of one array alone, and
+    the result lies in memory as that does.
     """
 
-    __slots__ = ("function", "kernels", "name", "weight", "written")
+    __slots__ = ("elementwise", "function", "kernels", "name", "weight", "written")
 
-    def __init__(self, name: str, function: Callable[..., Any], weight: Weight, written: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], weight: Weight, written: tuple[int, ...] = (), *,
+        elementwise: bool = False,
+    ) -> None:  # fmt: skip
         self.name, self.function, self.weight, self.written = name, function, weight, written
+        self.elementwise = elementwise
         self.kernels: dict[Any, Kernel | None] = {}
 
     def find(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The function of these arguments, computed by a kernel; None if NumPy is to do it."""
         if not source.enabled or not self._pays(arguments, params):
             return None
+        if self.elementwise and not arguments[0].flags.c_contiguous:
+            return in_order(lambda x: self.find((x,), params), arguments[0])
         key: list[Any] = []
         marks: list[Any] = [repr(params)] if params else []  # tells 0.0 from -0.0, and 1 from True
         arrays: list[Any] = []

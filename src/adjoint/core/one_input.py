@@ -10,11 +10,10 @@ import numpy as np
 
 from adjoint.core.dtype import FLOATING, default
 from adjoint.core.exposure import apart, exposed
+from adjoint.core.making import make
 from adjoint.core.mode import unusual
 from adjoint.core.native import source
-from adjoint.core.node import Node, tick
-from adjoint.core.op import Op, apply, evaluate
-from adjoint.core.site import user_place
+from adjoint.core.op import FAULTS, Op, again, apply
 from adjoint.core.tensor import Tensor
 
 ndarray = np.ndarray
@@ -22,7 +21,7 @@ new = object.__new__
 
 
 def of_one(op: Op) -> Callable[..., Tensor]:
-    """The call of a differentiable op of one input, and parameters."""
+    """The call of an op of one input, and parameters, that has a gradient or whose result cannot have one."""
     keeps_x, keeps_out = (name in op.needs[0] for name in (op.inputs[0], "out"))
     evaluated, weight = op.evaluate, 0.0
     if op.native is not None:
@@ -34,27 +33,22 @@ def of_one(op: Op) -> Callable[..., Tensor]:
             return apply(op, (x,), params)
         try:
             data = evaluated(array, **params)
-        except (RuntimeWarning, FloatingPointError, ValueError, TypeError, IndexError, OverflowError):
-            data = evaluate(op, (array,), params)
+        except FAULTS as error:
+            data = again(op, (array,), params, error)
         if type(data) is not ndarray:
             data = np.asarray(data)
-        out = new(Tensor)
-        out.array = data
-        out._grad = out.memory = None
         if x.node is None or data.dtype.kind not in FLOATING:
-            out.node = None
+            out = new(Tensor)
+            out.array = data
+            out.node = out._grad = out.memory = None
             return out
-        node = Node()
-        node.op, node.parents, node.params = op, (x.node,), params
-        node.shape, node.dtype = data.shape, data.dtype
-        node.shapes = (array.shape,) if op.kept_shapes else None
-        node.saved = node.hooks = None
-        if keeps_x or keeps_out:
-            kept = apart(array) if keeps_x and exposed else array
-            node.saved = (kept if keeps_x else None, data if keeps_out else None)
-        node.code, node.at = user_place(2)
-        node.order = tick()
-        out.node = node
-        return out
+        if not op.differentiable:
+            return apply(op, (x,), params)
+        shapes = (array.shape,) if op.kept_shapes else None
+        if not (keeps_x or keeps_out):
+            return make.recorded(data, op, (x.node,), params, shapes, None)
+        kept = apart(array) if keeps_x and exposed else array
+        saved = (kept if keeps_x else None, data if keeps_out else None)
+        return make.recorded(data, op, (x.node,), params, shapes, saved)
 
     return call

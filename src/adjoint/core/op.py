@@ -11,10 +11,12 @@ import numpy as np
 from adjoint.core import widening
 from adjoint.core.dtype import DTYPES, FLOATING, default, promote
 from adjoint.core.exposure import apart, exposed
+from adjoint.core.making import make
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.native import Native, Weight
 from adjoint.core.node import Node, Saved, kind_of_node, restored, tick
 from adjoint.core.parameters import parameters_of
+from adjoint.core.shaping import any_absent, without
 from adjoint.core.site import user_place
 from adjoint.core.spec import Spec, broadcast_shapes, describe
 from adjoint.core.storage import InferenceLeaf, is_inference
@@ -24,6 +26,8 @@ from adjoint.core.undifferentiable import Undifferentiable
 Rule = Callable[..., Any]
 ndarray = np.ndarray
 NO_PARAMS: dict[str, Any] = {}
+FAULTS = (RuntimeWarning, FloatingPointError, ValueError, TypeError, IndexError, OverflowError)  # of NumPy functions
+new = object.__new__
 
 # Overflow and division by zero give inf and nan, as IEEE arithmetic has it; NumPy's warnings about them are not for
 # users.
@@ -42,10 +46,10 @@ class Op:
     """
 
     __slots__ = (
-        "_kept", "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family", "holomorphic",
-        "identity", "index", "inputs", "kept_shapes", "kind", "leading", "linear", "name", "native", "needs", "params",
-        "part", "plain", "positions", "promotion", "public", "rules", "saves", "scalar", "spec", "unruled", "values",
-        "variadic", "wide",
+        "_kept", "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family",
+        "holomorphic", "identity", "index", "inputs", "keeps_order", "kept_shapes", "kind", "leading", "linear",
+        "name", "native", "needs", "params", "part", "plain", "positions", "promotion", "public", "rules",
+        "saves", "scalar", "spec", "unruled", "values", "variadic", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +73,7 @@ class Op:
         node: str | Callable[..., str] | None = None,
         native: Weight | None = None,
         holomorphic: bool = True,
+        keeps_order: bool = False,
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
@@ -88,7 +93,9 @@ class Op:
         self.plain = blocks is None and not self.variadic
         self.public: Callable[..., Any] = lambda *inputs, **params: apply(self, inputs, params)
         self.kind = _kind(self.name, node)
-        self.native = None if native is None else Native(self.name, lambda *x, **params: apply(self, x, params), native)
+        self.keeps_order = lies = keeps_order or family == "unary"  # as its operand does in memory
+        run: Any = lambda *x, **params: apply(self, x, params)  # noqa: E731
+        self.native = None if native is None else Native(self.name, run, native, elementwise=lies)
         self.wide: Op | None = None  # for bfloat16: see widening.py
         self._attach(rules)
 
@@ -99,7 +106,7 @@ class Op:
         self.rules = tuple(rules.get("d" + name) for name in self.inputs)
         self.differentiable = None not in self.rules
         self.unruled = tuple(i for i, rule in enumerate(self.rules) if rule is None)
-        self.needs = tuple(_needs(rule) for rule in self.rules)
+        self.needs = tuple(() if rule is None else parameters_of(rule).positional[1:] for rule in self.rules)
         known = {*self.inputs, *self.params, "out", "i", *(f"{name}_shape" for name in self.inputs)}
         for name, needs in zip(self.inputs, self.needs, strict=True):
             if not known.issuperset(needs):
@@ -129,7 +136,7 @@ class Op:
             found = None
             if not wanted.isdisjoint(self.values):
                 found = (*(self.inputs[min(i, last)] in wanted for i in range(len(wanting))), "out" in wanted)
-            if not self.variadic:  # whose inputs are of any number
+            if len(wanting) <= 4:  # those of a variadic op are of any number
                 self._kept[wanting] = found
         return found
 
@@ -150,17 +157,24 @@ def _one_or_all(places: list[int]) -> int | tuple[int, ...]:
     return places[0] if len(places) == 1 else tuple(places)
 
 
-def _needs(rule: Rule | None) -> tuple[str, ...]:
-    return () if rule is None else parameters_of(rule).positional[1:]
-
-
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
     if unusual.count or default.narrow:
         return _apply_in_modes(op, inputs, params)
     arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
     operands = arrays if op.promotion is None else _promoted(op, arrays)
-    out = wrap(evaluate(op, operands, params) if op.native is None else compute(op, operands, params))
+    if op.native is None:
+        try:
+            data = op.evaluate(*operands, **params)  # as `evaluate` does it, which would be one more call
+        except FAULTS as error:
+            data = again(op, operands, params, error)
+        if type(data) is not ndarray:
+            data = np.asarray(data)
+    else:
+        data = compute(op, operands, params)
+    out = new(Tensor)
+    out.array = data
+    out.node = out._grad = out.memory = None
     for x in inputs:
         if isinstance(x, Tensor) and x.node is not None:
             _record(op, inputs, arrays, params, out)
@@ -174,7 +188,7 @@ def computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data: Any)
     for x in inputs:
         if isinstance(x, Tensor) and x.node is not None:
             arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
-            _record(op, inputs, arrays, params, out, 2)
+            _record(op, inputs, arrays, params, out)
             break
     return out
 
@@ -190,6 +204,8 @@ def _apply_in_modes(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> 
     if default.narrow:
         op = widening.in_float32(op, inputs)
     tracer = mode.tracer if special else None
+    if tracer is None and unusual.absent and any_absent(inputs):
+        return without(_apply_in_modes, op, inputs, params)
     if tracer is not None:
         if op.composite is None:
             data = tracer.emit(op, inputs, params)
@@ -208,7 +224,7 @@ def _apply_in_modes(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> 
         out._cut = modes["cut"]
         out.memory = modes["cut"].memory
     if modes is None or modes["recording"]:
-        _record(op, inputs, arrays, params, out, 4)
+        _record(op, inputs, arrays, params, out)
     if special and mode.watcher is not None:
         mode.watcher.look(op, inputs, out)
     return out
@@ -218,9 +234,8 @@ def _composed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: A
     """What a traced op is made of."""
     assert op.composite is not None
     composed: Tensor = op.composite(*inputs, **params)
-    note = getattr(tracer, "composed", None) if op.family == "fused" or op.native is not None else None
-    if note is not None:
-        note(composed)
+    if not op.keeps_order and (op.family == "fused" or op.native is not None) and hasattr(tracer, "composed"):
+        tracer.composed(composed)
     return composed
 
 
@@ -228,12 +243,17 @@ def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's NumPy function on arrays of agreed types: an ndarray. Its errors are told in the user's words."""
     try:
         data = op.evaluate(*operands, **params)
-    except (RuntimeWarning, FloatingPointError):  # the user made errors of them; overflow and 0/0 are none here
-        with np.errstate(all="ignore"):
-            data = op.evaluate(*operands, **params)
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise explained(op, operands, error) from error
+    except FAULTS as error:
+        data = again(op, operands, params, error)
     return data if type(data) is ndarray else np.asarray(data)
+
+
+def again(op: Op, operands: tuple[Any, ...], params: dict[str, Any], error: Exception) -> Any:
+    """The op's NumPy function once more without warnings, where the user has made errors of them; else the error."""
+    if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
+        raise explained(op, operands, error) from error
+    with np.errstate(all="ignore"):
+        return op.evaluate(*operands, **params)
 
 
 def compute(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -282,9 +302,9 @@ def _typed(number: Any, target: Any) -> Any:
 
 
 def _record(
-    op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor, depth: int = 3
+    op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor
 ) -> None:
-    """Give `out` its node. `depth`: frames from here to the caller of `apply`; to look at one takes 0.1 µs."""
+    """Give `out` its node."""
     nodes = tuple([x.node if isinstance(x, Tensor) else None for x in inputs])
     if unusual.count and mode.floor >= 0:
         nodes = tuple([None if n is None or n.order < mode.floor else n for n in nodes])
@@ -308,20 +328,11 @@ def _record(
             if mixed and any(kept and is_inference(x) for kept, x in zip(keeps, inputs, strict=False)):
                 raise RuntimeError(NOT_SAVED)
             saved = _kept(keeps, inputs, arrays, data)
-    node = Node()
-    node.op = op
-    node.parents = parents
-    node.params = params
-    node.shape = data.shape
-    node.dtype = data.dtype
-    node.code, node.at = user_place(depth)
-    node.shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.kept_shapes else None
-    node.hooks = None
-    node.order = tick()
-    node.saved = saved
+    shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.kept_shapes else None
+    make.note(out, op, parents, params, shapes, saved)
     if saved is not None and unusual.count and mode.packers:
+        node: Any = out.node
         node.saved = _packed(node, inputs)
-    out.node = node
 
 
 NOT_SAVED = (

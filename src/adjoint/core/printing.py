@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.dtype import DTYPES, bool_, complex64, complex128, default, float64, int64
+from adjoint.core.meta import Absent
 from adjoint.core.mode import mode, unusual
+from adjoint.core.overriding import overrides
 
 if TYPE_CHECKING:
     from adjoint.core.tensor import Tensor
@@ -59,20 +61,24 @@ def set_printoptions(
 def format_tensor(tensor: Tensor) -> str:
     """The text of `print(tensor)`."""
     name = "Parameter containing:\n" if type(tensor).__name__ == "Parameter" else ""
-    array = tensor.array
+    array, lead = tensor.array, f"{type(tensor).__name__}(" if overrides(type(tensor)) else LEAD
     if type(array) is not np.ndarray:
-        return f"{name}{LEAD}{array!r})"
-    body = LEAD + ("[]" if array.size == 0 else _elements(array))
+        if type(array) is not Absent:
+            return f"{name}{LEAD}{array!r})"
+        body = lead + "..."
+    else:
+        body = lead + ("[]" if array.size == 0 else _elements(array, len(lead)))
     for part in _properties(tensor, array):
         last_line = len(body) - body.rfind("\n") + 1
         fits = last_line + len(part) + 2 <= options.width
-        body += (", " if fits else ",\n" + " " * len(LEAD)) + part
+        body += (", " if fits else ",\n" + " " * len(lead)) + part
     return f"{name}{body})"
 
 
 def _properties(tensor: Tensor, array: Any) -> list[str]:
-    parts = []
-    if not options.edge or (array.size == 0 and array.shape != (0,)):
+    absent = type(array) is Absent
+    parts = ["device='meta'"] if absent else []
+    if absent or not options.edge or (array.size == 0 and array.shape != (0,)):
         parts.append(f"size={tuple(array.shape)}")
     kind = DTYPES[array.dtype]
     usual = (default.floating, complex128 if default.floating is float64 else complex64, int64, bool_)
@@ -89,12 +95,12 @@ def _properties(tensor: Tensor, array: Any) -> list[str]:
     return parts
 
 
-def _elements(array: Any) -> str:
+def _elements(array: Any, indent: int) -> str:
     summary = array.size > options.threshold
     text, width = _style(array[_shown(array)] if summary else array)
     if array.ndim == 0:
         return text(array[()])
-    return _rows(array, len(LEAD), text, width, summary)
+    return _rows(array, indent, text, width, summary)
 
 
 def _style(shown: Any) -> tuple[Text, int]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 Sizes = tuple[int, ...]
+MAY_REFUSE_TO_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # `reshape(…, copy=False)`
 
 
 class Region:
@@ -63,6 +64,18 @@ def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
     return seen.view(kind) if kind.kind == "V" else seen  # the interface does not tell bfloat16
 
 
+def viewed(array: Any, shape: Sizes) -> Any:
+    """The array under another shape, as a view; None if its strides do not allow that."""
+    try:
+        if MAY_REFUSE_TO_COPY:
+            return array.reshape(shape, copy=False)
+        seen = array.view()
+        seen.shape = shape
+    except (AttributeError, ValueError):
+        return None
+    return seen
+
+
 def writable(array: Any) -> Any:
     """The same view without the lock that NumPy puts on repeated elements; `array` itself if its memory has one."""
     memory = owner(array)
@@ -91,3 +104,17 @@ def places(shape: Sizes, strides: Sizes, start: int) -> Any:
     for d, (n, s) in enumerate(zip(shape, strides, strict=True)):
         out += (np.arange(n) * s).reshape((n,) + (1,) * (len(shape) - d - 1))
     return out
+
+
+def copied(array: Any, memo: dict[int, Any]) -> Any:
+    """`array` over a copy of its memory, which is made once for all that `memo`, that of `copy.deepcopy`, goes with."""
+    memory = owner(array)
+    if type(memory) is not np.ndarray or not memory.flags.forc:
+        return array.copy(order="K")
+    copy = memo.get(id(memory))
+    if copy is None:
+        copy = memo[id(memory)] = memory.copy(order="K")
+        memo.setdefault(id(memo), []).append(memory)  # which keeps its id from being given to another
+    if array is memory and copy.shape == array.shape:
+        return copy
+    return np.ndarray(array.shape, array.dtype, copy, address(array) - address(memory), array.strides)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from operator import index
 from typing import Any, Self
 
 from adjoint.core.spoken import spoken
 
-_at, _joined, _repeated = tuple.__getitem__, tuple.__add__, tuple.__mul__
+new_tuple, _at, _joined, _repeated = tuple.__new__, tuple.__getitem__, tuple.__add__, tuple.__mul__
 
 
 class Size(tuple[int, ...]):
@@ -15,23 +17,38 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Self:
+        """Raises TypeError for what is no integer."""
+        return new_tuple(cls, [_size(i, n) for i, n in enumerate(sizes)])
+
     def numel(self) -> int:
         """Number of elements of a tensor of this shape."""
         return math.prod(self)
 
-    def __getitem__(self, index: Any) -> Any:
-        return Size(_at(self, index)) if type(index) is slice else _at(self, index)
+    def __getitem__(self, at: Any) -> Any:
+        return new_tuple(Size, _at(self, at)) if type(at) is slice else _at(self, at)
 
     def __add__(self, other: Any) -> Self:
-        return type(self)(_joined(self, other))
+        return new_tuple(type(self), _joined(self, other))
 
     def __radd__(self, other: Any) -> Self:
-        return type(self)(_joined(other, self))
+        return new_tuple(type(self), _joined(other, self))
 
     def __mul__(self, times: Any) -> Self:
-        return type(self)(_repeated(self, times))
+        return new_tuple(type(self), _repeated(self, times))
 
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"{spoken.package}.Size([{', '.join(map(str, self))}])"
+
+
+def _size(i: int, n: Any) -> int:
+    if isinstance(n, int):
+        return +n
+    try:
+        return index(n)
+    except TypeError:
+        raise TypeError(
+            f"{spoken.package}.Size() takes an iterable of 'int' (item {i} is {type(n).__name__!r})"
+        ) from None

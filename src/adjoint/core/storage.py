@@ -84,12 +84,10 @@ class View:
     """
 
     __slots__ = ("base", "made", "path", "memory")
-
-    def __init__(self, storage: Storage, base: Tensor, path: tuple[Any, ...], made: Made) -> None:
-        self.memory = storage
-        self.base = base
-        self.path = path
-        self.made = made
+    base: Tensor
+    made: Made
+    path: tuple[Any, ...]
+    memory: Storage
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -99,6 +97,13 @@ class View:
             parts.append(path[1:])
             path = path[0]
         return tuple([Step(*step) for part in (path, *reversed(parts)) for step in part])
+
+
+def view_on(storage: Storage, base: Tensor, path: tuple[Any, ...], made: Made) -> View:
+    """A `View`, which is made without `__init__`: that would be one more call for each view."""
+    view = View()
+    view.memory, view.base, view.path, view.made = storage, base, path, made
+    return view
 
 
 LONG = 256
@@ -192,11 +197,6 @@ def share(source: Any, alias: Any) -> None:
 def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
     """Record that `alias` is `op(source, **params)` in the same memory."""
     step = (op, params, source.array.shape, alias.array.shape)
-    storage = source.memory
-    if type(storage) is Storage and not unusual.count:
-        alias.memory = View(storage, source, (step,), made)
-        storage.add(alias)
-        return
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
         alias.memory = INFERENCE
@@ -212,7 +212,7 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
         base, path = around.base, (*around.path, step) if len(around.path) < LONG else (around.path, step)
         if made is NORMALLY:
             made = around.made
-    alias.memory = View(storage, base, path, made)
+    alias.memory = view_on(storage, base, path, made)
     storage.add(alias)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 67280421310721
 LOADING = 0.05  # seconds: native code is loaded once NumPy has taken as long for what it could have drawn
-UNIFORM, NORMAL = 5e-9, 2.5e-7  # seconds that NumPy takes for a number
+UNIFORM, NORMAL, INTEGER, SWAP = 5e-9, 2.5e-7, 7e-9, 1e-7  # seconds that NumPy, or Python, takes for a number
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
@@ -83,7 +83,9 @@ class Stream:
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(f"manual_seed expected an integer, but got {type(seed).__name__}")
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"manual_seed: the seed must be from -2**63 to 2**64 - 1, but got {seed}")
+            raise ValueError(
+                f"Overflow when unpacking long long: manual_seed takes -2**63 to 2**64 - 1, but got {seed}"
+            )
         with self._lock:
             self._begin(int(seed) % 2**64)
         return self

@@ -10,16 +10,19 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from adjoint.core.cut import Cut, cut_here
-from adjoint.core.device import CPU, device, require_cpu
+from adjoint.core.device import CPU, META, device, require_cpu
 from adjoint.core.dtype import DTYPES, dtype
 from adjoint.core.exposure import take_over
 from adjoint.core.history import Historied
+from adjoint.core.meta import Absent
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Leaf, Node, Output
+from adjoint.core.overriding import adopt, answer
 from adjoint.core.printing import format_tensor
 from adjoint.core.protocols import answers
-from adjoint.core.region import dense_strides, region, steps
-from adjoint.core.size import Size
+from adjoint.core.region import copied, dense_strides, region, steps
+from adjoint.core.shaping import SHAPER
+from adjoint.core.size import Size, new_tuple
 from adjoint.core.storage import INFERENCE, share
 from adjoint.core.wrap import as_constructed
 
@@ -61,10 +64,16 @@ class Tensor(Historied):
         if requires_grad:
             self.requires_grad_()
 
+    __torch_function__: Any = classmethod(answer)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        adopt(cls, Tensor)
+
     @property
     def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return Size(self.array.shape)
+        return new_tuple(Size, self.array.shape)
 
     @property
     def dtype(self) -> dtype:
@@ -78,8 +87,18 @@ class Tensor(Historied):
 
     @property
     def device(self) -> device:
-        """The CPU."""
-        return CPU
+        """The CPU, or "meta" for a tensor without values."""
+        return CPU if type(self.array) is not Absent else META
+
+    @property
+    def is_meta(self) -> bool:
+        """True for a tensor without values."""
+        return type(self.array) is Absent
+
+    @property
+    def is_cpu(self) -> bool:
+        """True for a tensor with values."""
+        return type(self.array) is not Absent
 
     def detach(self) -> Tensor:
         """The same memory, without history."""
@@ -123,8 +142,8 @@ class Tensor(Historied):
         return bool(array.flags.c_contiguous)
 
     def data_ptr(self) -> int:
-        """Address of the first element."""
-        return int(self.numpy_view("data_ptr()").ctypes.data)
+        """Address of the first element; 0 where there is none."""
+        return int(self.numpy_view("data_ptr()").ctypes.data) if self.numel() else 0
 
     def is_floating_point(self) -> bool:
         """True for a floating dtype."""
@@ -161,7 +180,7 @@ class Tensor(Historied):
         return sorted({*object.__dir__(self)} - unset)
 
     def __str__(self) -> str:
-        if type(self.array) is not ndarray:
+        if type(self.array) not in (ndarray, Absent):
             self.numpy_view("str()")  # a step that is traced must not keep what the text would be
         return repr(self)
 
@@ -178,7 +197,8 @@ class Tensor(Historied):
 
         twin = new(type(self))
         memo[id(self)] = twin
-        fill(twin, self.numpy_view("deepcopy()").copy())
+        array = self.array
+        fill(twin, array if type(array) is Absent else copied(self.numpy_view("deepcopy()"), memo))
         if self._grad is not None:
             twin._grad = copy.deepcopy(self._grad, memo)
         if self.node is not None:
@@ -221,7 +241,8 @@ def as_it_lies(x: Tensor) -> Any:
     """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
     array = x.array
     if type(array) is not ndarray:
-        tell = getattr(mode.tracer, "as_it_lies", None)
+        tracer = SHAPER if type(array) is Absent else mode.tracer
+        tell = getattr(tracer, "as_it_lies", None)
         array = region(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
     return array
 

@@ -119,7 +119,7 @@ def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
 
 def _wrapping(array: Any, kind: np.dtype[Any]) -> Any:
     """Where a negative number becomes one of an unsigned type, as in PyTorch: if its size is one of that type."""
-    return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else False
+    return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else np.False_
 
 
 def _untensor(data: Any, kinds: set[Any]) -> Any:

@@ -104,7 +104,11 @@ class Writes:
 
     def record(self, array: Any, site: Site | Place | None, order: int | None = None) -> None:
         """Note that `array` is written now, or was written when the order was `order`."""
-        self.stamp((self.of(array),), site, order)
+        write = self.of(array)
+        write.order = order = tick() if order is None else order
+        write.place, write.outside = site, False
+        if order > self.last:  # noqa: PLR1730  half the time of max(…)
+            self.last = order
 
     def record_part(self, array: Any, site: Site | Place | None) -> None:
         """Note that of the memory of `array` nothing else is written now, and not by the tensor with the history."""
@@ -116,7 +120,7 @@ class Writes:
 
     def of(self, array: Any) -> Write:
         """The entry for the memory of `array`, for those who write it again and again."""
-        memory = owner(array)
+        memory = array if type(array) is np.ndarray and array.base is None else owner(array)
         key = id(memory)
         write = self.by_memory.get(key)
         if write is None:

@@ -25,6 +25,7 @@ REFUSED = """
     synchronize temperature utilization
 """
 
+_initialized = False
 CLASSES = "CUDAGraph Event ExternalStream Stream"
 
 globals().update(answering(__name__, ANSWERS) | refusing(__name__, REFUSED, "CUDA"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 from typing import Any
@@ -13,6 +14,10 @@ from adjoint.functions.creation import as_tensor, tensor
 from adjoint.functions.joining import stack
 
 TEXT = (str, bytes)
+np_str_obj_array_pattern = re.compile("[SaUO]")  # kinds of arrays that no tensor holds
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
 Rules = Mapping[Any, Callable[..., Any]]
 
 

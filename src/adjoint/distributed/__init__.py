@@ -193,5 +193,8 @@ def _alone(value: Any) -> Any:
     return value
 
 
-_PARTS = "algorithms checkpoint device_mesh elastic fsdp nn optim pipelining tensor"
+_PARTS = """
+    _composable _tensor algorithms autograd checkpoint device_mesh elastic elastic.multiprocessing
+    elastic.multiprocessing.errors fsdp nn optim pipelining tensor
+"""
 place(__name__, {"rpc": __name__}, dict.fromkeys(_PARTS.split(), "there is one process"))

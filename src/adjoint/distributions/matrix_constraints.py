@@ -7,7 +7,7 @@ from typing import Any
 from adjoint.core.limits import finfo
 from adjoint.core.tensor import Tensor
 from adjoint.distributions.constraint import Constraint, all_of, known
-from adjoint.functions import creation, pointwise
+from adjoint.functions import agreement, creation
 from adjoint.functions.linalg_factors import cholesky_ex
 from adjoint.functions.linalg_spectrum import eigvalsh
 
@@ -61,7 +61,7 @@ class _Symmetric(_Square):
         """x = xᵀ to a millionth."""
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
-        return all_of(pointwise.isclose(value, value.mT, atol=1e-6), 2)
+        return all_of(agreement.isclose(value, value.mT, atol=1e-6), 2)
 
 
 class _PositiveSemidefinite(_Symmetric):

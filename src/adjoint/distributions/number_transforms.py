@@ -52,7 +52,7 @@ class SigmoidTransform(_Increasing):
     codomain = constraints.unit_interval
 
     def _call(self, x: Any) -> Any:
-        return clipped(x.sigmoid())
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
         y = clipped(y)
@@ -211,6 +211,11 @@ def clipped(p: Tensor) -> Tensor:
     """Probabilities kept off 0, by the smallest normal number, and off 1."""
     limits = finfo(p.dtype)
     return p.clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + e⁻ˣ), kept off 0 and 1."""
+    return clipped(x.sigmoid())
 
 
 def _same(a: Any, b: Any) -> bool:

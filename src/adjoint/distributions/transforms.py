@@ -11,6 +11,7 @@ from adjoint.distributions.number_transforms import (
     SigmoidTransform,
     SoftplusTransform,
     TanhTransform,
+    _clipped_sigmoid,
 )
 from adjoint.distributions.transform import (
     ComposeTransform,
@@ -33,5 +34,5 @@ __all__ = [
     "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
     "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
     "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform",
-    "_InverseTransform", "identity_transform",
+    "_InverseTransform", "_clipped_sigmoid", "identity_transform",
 ]  # fmt: skip

@@ -13,7 +13,8 @@ from adjoint.distributions.parameters import EULER, broadcast_all
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.functions import creation, random
-from adjoint.functions.pointwise import isclose, where
+from adjoint.functions.agreement import isclose
+from adjoint.functions.pointwise import where
 
 
 class Uniform(Distribution):

@@ -70,14 +70,14 @@ def _gelu_dx(g: Any, x: Any) -> Any:
     return g * (_below(x) + x * density)
 
 
-@fused(composite=_gelu_composite, native=6e-8, node="GeluBackward0", dx=_gelu_dx)
+@fused(composite=_gelu_composite, native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx)
 def _gelu(x: Any) -> Any:
     if source.enabled and (found := GELU.call(x)) is not None:
         return found
     below = erf_array(x * math.sqrt(0.5))
     below += 1.0
     below *= 0.5
-    return np.multiply(x, below, order="C")
+    return np.multiply(x, below)
 
 
 CUBIC = 0.044715
@@ -98,10 +98,10 @@ def _gelu_tanh_dx(g: Any, x: Any) -> Any:
     return g * ((bent + 1.0) * 0.5 + x * ((1.0 - bent * bent) * steepness))
 
 
-@fused(composite=_gelu_tanh_composite, native=1.5e-8, node="GeluBackward0", dx=_gelu_tanh_dx)
+@fused(composite=_gelu_tanh_composite, native=1.5e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_tanh_dx)
 def _gelu_tanh(x: Any) -> Any:
     bent = np.tanh((x + x * x * x * CUBIC) * math.sqrt(2 / math.pi))
-    return np.multiply(x, (bent + 1.0) * 0.5, order="C")
+    return np.multiply(x, (bent + 1.0) * 0.5)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -126,12 +126,12 @@ def _silu_dx(g: Any, x: Any) -> Any:
     return g * (share * (x * (1.0 - share) + 1.0))
 
 
-@fused(composite=_silu_composite, native=6e-9, node="SiluBackward0", dx=_silu_dx)
+@fused(composite=_silu_composite, native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx)
 def _silu(x: Any) -> Any:
     if source.enabled and (found := SILU.call(x)) is not None:
         return found
     share: Any = transcendental.sigmoid.op.evaluate(x)  # type: ignore[attr-defined]
-    return np.multiply(x, share, order="C")
+    return np.multiply(x, share)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -246,21 +246,25 @@ def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
 @public()
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
-    x = _floating(input, dtype, "softmax")
-    rank = len(x.array.shape)
+    array = input.array
+    x = input if dtype is None and array.dtype.kind == "f" else _floating(input, dtype, "softmax")
+    rank = len(array.shape)
     if not rank:
+        one_dim(0 if dim is None else dim, 0)
         return arithmetic.add(arithmetic.mul(x, 0.0), 1.0)
-    return _softmax(x, axis=one_dim(_implicit(rank) if dim is None else dim, rank))
+    return _softmax(x, axis=rank - 1 if dim == -1 else one_dim(_implicit(rank) if dim is None else dim, rank))
 
 
 @public()
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
-    x = _floating(input, dtype, "log_softmax")
-    rank = len(x.array.shape)
+    array = input.array
+    x = input if dtype is None and array.dtype.kind == "f" else _floating(input, dtype, "log_softmax")
+    rank = len(array.shape)
     if not rank:
+        one_dim(0 if dim is None else dim, 0)
         return arithmetic.mul(x, 0.0)
-    return _log_softmax(x, axis=one_dim(_implicit(rank) if dim is None else dim, rank))
+    return _log_softmax(x, axis=rank - 1 if dim == -1 else one_dim(_implicit(rank) if dim is None else dim, rank))
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:

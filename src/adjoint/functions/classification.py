@@ -17,6 +17,7 @@ from adjoint.functions.loss import named_reduction, reduced
 from adjoint.functions.precision import sensitive
 from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = ["cross_entropy", "nll_loss", "one_hot"]
 
@@ -110,10 +111,12 @@ def nll_loss(
     axis = 0 if input.ndim == 1 else 1
     reduction = named_reduction(size_average, reduce, reduction)
     shape = input.array.shape
+    if not shape:
+        raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
     expected = shape[:axis] + shape[axis + 1 :]
     batches_differ = len(shape) > 1 and target.ndim and target.array.shape[0] != shape[0]
     if target.array.dtype.kind not in "iu" and not batches_differ:
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype}")
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_type(target.dtype)}")
     if weight is not None and weight.array.dtype != input.array.dtype:
         raise RuntimeError(f"expected scalar type {input.dtype} but found {weight.dtype}")
     if target.array.shape != expected and len(shape) > 2 and target.array.shape[:1] == shape[:1]:
@@ -252,6 +255,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if tensor.array.dtype != np.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if isinstance(num_classes, Tensor):
+        num_classes = num_classes.item()
     if num_classes == -1 and not tensor.numel():
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes = num_classes if num_classes != -1 else max(int(tensor.numpy_view("one_hot()").max()) + 1, 1)

@@ -7,9 +7,11 @@ from numbers import Number
 from typing import Any
 
 from adjoint.core import dtype as dtypes
-from adjoint.core.device import device, require_cpu
+from adjoint.core.device import CPU, device, require_cpu
 from adjoint.core.dtype import numpy_dtype
 from adjoint.core.layout import preserve_format
+from adjoint.core.meta import Absent
+from adjoint.core.shaping import beside, moved
 from adjoint.core.tensor import Tensor, as_it_lies, method
 from adjoint.functions import creation
 from adjoint.functions.memory_order import order_of
@@ -30,13 +32,13 @@ def to(
     """The tensor in another dtype; itself if it has it already. Devices other than the CPU raise RuntimeError."""
     for given in args:
         if isinstance(given, Tensor):
-            dtype = given.dtype
+            dtype, device = given.dtype, given.device
         elif isinstance(given, (str, _Device)) or type(given) is int:
-            require_cpu(given)
+            device = given
         elif not isinstance(given, bool):
             dtype = given
     if device is not None:
-        require_cpu(device)
+        self = moved(self, device)
     if dtype is None or numpy_dtype(dtype) == self.array.dtype:
         out = clone(self) if copy else self
     else:
@@ -66,8 +68,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 @method
 def cpu(self: Tensor) -> Tensor:
-    """The tensor itself: it is on the CPU."""
-    return self
+    """The tensor itself: it is on the CPU. Raises NotImplementedError for one without values."""
+    return self if type(self.array) is not Absent else moved(self, CPU)
 
 
 def _other_device(name: str) -> None:
@@ -134,7 +136,9 @@ def new_zeros(
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Zeros of this dtype."""
-    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
+    return creation.zeros(
+        *size, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad, **named
+    )
 
 
 @method
@@ -143,7 +147,9 @@ def new_ones(
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Ones of this dtype."""
-    return creation.ones(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
+    return creation.ones(
+        *size, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad, **named
+    )
 
 
 @method
@@ -152,7 +158,9 @@ def new_full(
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """One value, of this dtype."""
-    return creation.full(size, fill_value, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return creation.full(
+        size, fill_value, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad
+    )
 
 
 @method
@@ -161,4 +169,4 @@ def new_tensor(
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A copy of `data` in this dtype."""
-    return creation.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return creation.tensor(data, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad)

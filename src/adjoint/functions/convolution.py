@@ -14,6 +14,7 @@ from adjoint.functions.precision import lowering
 from adjoint.functions.surface import named
 from adjoint.ops import convolution as ops
 from adjoint.ops import movement, reduction
+from adjoint.ops.scalar_types import scalar_type
 from adjoint.ops.windows import windows
 
 __all__ = ["conv1d", "conv2d", "conv3d", "pad", "unfold"]
@@ -88,8 +89,7 @@ def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | N
         )
     if groups < 1:
         raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
-    if input.array.dtype != weight.array.dtype:
-        raise RuntimeError(f"{name}: Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
+    check_types(name, input, weight, bias)
     if x[1] != w[1] * groups:
         raise RuntimeError(
             f"Given groups={groups}, weight of size {list(w)}, expected input{list(x)} to have {w[1] * groups} "
@@ -99,6 +99,17 @@ def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | N
         raise RuntimeError(f"{name}: {w[0]} output channels cannot be divided into {groups} groups")
     if bias is not None and tuple(bias.array.shape) != (w[0],):
         raise RuntimeError(f"{name}: bias has shape {list(bias.array.shape)}, expected [{w[0]}]")
+
+
+def check_types(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Raise RuntimeError unless all have one type."""
+    for what, other in (("weight", weight), ("bias", bias)):
+        if other is not None and other.array.dtype != input.array.dtype:
+            found, wanted = scalar_type(other.dtype), scalar_type(input.dtype)
+            raise RuntimeError(
+                f"{name}: Input type ({input.dtype}) and {what} type ({other.dtype}) should be the same: expected "
+                f"scalar type {wanted} but found {found}"
+            )
 
 
 def _named_padding(

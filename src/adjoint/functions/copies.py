@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.determinism import unwritten
 from adjoint.core.dtype import numpy_dtype
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import complex as numbers
@@ -101,7 +102,7 @@ def empty_permuted(
     size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written, whose dimensions lie in memory in the order `physical_layout`; it is zero.
+    """A tensor to be written, whose dimensions lie in memory in the order `physical_layout`.
 
     Raises RuntimeError unless each dimension is named once.
     """
@@ -119,6 +120,6 @@ def empty_permuted(
     if len(set(order)) != len(order):
         raise RuntimeError("Duplicate dim not allowed")
     kind = numpy_dtype(dtype) if dtype is not None else creation.empty(0).array.dtype
-    lying = np.zeros([size[d] for d in order], kind)
+    lying = unwritten(np.zeros([size[d] for d in order], kind))
     made = constant(lying.transpose(np.argsort(order)) if order else lying)
     return made.requires_grad_() if requires_grad else made

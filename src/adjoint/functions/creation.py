@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import require_cpu
+from adjoint.core.determinism import unwritten
+from adjoint.core.device import is_meta
 from adjoint.core.dtype import as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.exposure import take_over
 from adjoint.core.mode import mode, unusual
+from adjoint.core.shaping import beside, moved, placed, without
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.wrap import as_array
 from adjoint.functions.dims import named_size, sizes
@@ -30,7 +32,7 @@ __all__ = [
 
 def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
     if device is not None:
-        require_cpu(device)
+        out = placed(out, device)
     if requires_grad and not is_floating(out.array):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return out.requires_grad_() if requires_grad else out
@@ -43,20 +45,21 @@ def tensor(
 
     Python floats become the default dtype, integers int64; arrays keep theirs. Raises ValueError for ragged lists.
     """
+    if hasattr(data, "untyped"):
+        data = data.elements(dtype)
     array = np.array(as_array(data, dtype), copy=True, order="C")
     return _leaf(constant(array), requires_grad, device)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing its memory where that is possible."""
-    if device is not None:
-        require_cpu(device)
     if isinstance(data, Tensor):
         kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
+        data = data if device is None else moved(data, device)
         return data if kind == data.array.dtype else selection.cast(data, dtype=kind)
     out = constant(as_array(data, dtype))
     take_over(out, data)
-    return out
+    return out if device is None else placed(out, device)
 
 
 def asarray(
@@ -118,11 +121,14 @@ def _memory_of(obj: Any, dtype: Any) -> Any:
 
 
 def from_numpy(ndarray: Any, /) -> Tensor:
-    """A tensor over the memory of an ndarray: each sees the other's writes.
+    """A tensor over the memory of an ndarray, or of what a function of NumPy made of tensors: each sees the other's
+    writes.
 
     Raises TypeError for anything but an ndarray of a type that tensors have, and ValueError for an array whose memory
     no tensor can share: of negative strides, of strides that are no whole number of elements, or of another byte order.
     """
+    if isinstance(ndarray, Tensor):
+        return ndarray.detach()
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if any(step < 0 for step in ndarray.strides):
@@ -146,6 +152,8 @@ def full(
     """`size` filled with one value, whose Python type gives the dtype unless named."""
     if out is not None:
         return _leaf(into(out, full, size, fill_value, dtype=type_of(out, dtype)), requires_grad, device)
+    if device is not None and is_meta(device):
+        return without(full, size, fill_value, dtype=dtype, requires_grad=requires_grad)
     shape = sizes((size,) if isinstance(size, int) else tuple(size))
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
@@ -211,6 +219,8 @@ def zeros(
     """Zeros of the default dtype or `dtype`."""
     if "out" in named:
         return _leaf(_written(zeros, size, dtype, **named), requires_grad, device)
+    if device is not None and is_meta(device):
+        return without(zeros, *size, dtype=dtype, requires_grad=requires_grad, **named)
     return _leaf(_filled(named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
@@ -221,6 +231,8 @@ def ones(
     """Ones of the default dtype or `dtype`."""
     if "out" in named:
         return _leaf(_written(ones, size, dtype, **named), requires_grad, device)
+    if device is not None and is_meta(device):
+        return without(ones, *size, dtype=dtype, requires_grad=requires_grad, **named)
     return _leaf(_filled(named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
 
 
@@ -228,12 +240,12 @@ def empty(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, memory_format: Any = None, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """A tensor whose elements are still to be written; they are zero."""
-    if memory_format is None:
-        return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named)
+    """A tensor whose elements are still to be written: zeros, or NaN where `use_deterministic_algorithms` is on."""
     out = zeros(*size, dtype=dtype, device=device, **named)
-    order = order_of(out, memory_format)
-    return _leaf(laid(out, order=order) if order else out, requires_grad, device)
+    if memory_format is not None and (order := order_of(out, memory_format)):
+        out = laid(out, order=order)
+    unwritten(out.array)
+    return _leaf(out, requires_grad, device)
 
 
 def full_like(
@@ -246,7 +258,7 @@ def full_like(
     order = order_of(input, memory_format)
     if order:
         out = laid(out, order=order)
-    return _leaf(out, requires_grad, device)
+    return _leaf(out, requires_grad, beside(input, device))
 
 
 def zeros_like(
@@ -269,8 +281,10 @@ def empty_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor in the shape and dtype of `input`, to be written; it is zero."""
-    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
+    """A tensor in the shape and dtype of `input`, to be written: see `empty`."""
+    out = full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
+    unwritten(out.array)
+    return out
 
 
 def arange(
@@ -320,6 +334,8 @@ def linspace(
         raise RuntimeError("number of steps must be non-negative")
     start, end = ends_of("linspace", start, end)
     kind = type_between("linspace", start, end, dtype)
+    if kind.kind == "b":
+        raise NotImplementedError("linspace: not implemented for adjoint.bool")
     whole = kind.kind in "iu"
     array = _whole_steps(int(start), int(end), steps).astype(kind) if whole else even_steps(start, end, steps, kind)
     return _leaf(constant(array), requires_grad, device)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import DTYPES
-from adjoint.core.layout import strided
+from adjoint.core.layout import memory_format, strided
 from adjoint.core.region import offset, owner
 from adjoint.core.tensor import Tensor, method
 from adjoint.functions.dims import sizes
-from adjoint.functions.storages import TypedStorage, UntypedStorage
+from adjoint.functions.storages import CONSTRUCTORS, TypedStorage, UntypedStorage
 from adjoint.ops import reduction, selection
 
 __all__ = [
@@ -21,12 +21,12 @@ __all__ = [
 ]  # fmt: skip
 
 ABSENT = (
-    "is_cuda", "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
+    "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
     "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
 )  # fmt: skip
 for _name in ABSENT:
     setattr(Tensor, _name, False)
-for _name, _value in {"is_cpu": True, "layout": strided, "name": None}.items():
+for _name, _value in {"layout": strided, "name": None}.items():
     setattr(Tensor, _name, _value)
 
 
@@ -152,13 +152,21 @@ def storage_offset(self: Tensor) -> int:
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     """The dimensions as they lie in memory, from the largest step to the smallest; those of one step stay in order.
 
-    `ambiguity_check=True` raises RuntimeError where two dimensions have one step, or one has the size 1.
+    `ambiguity_check=True` raises RuntimeError where two dimensions have one step, or one has the size 1; a list of
+    memory formats where the elements do not lie as exactly one of them says. Raises TypeError for any other check.
     """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else None
+    if ambiguity_check not in (False, True) and not all(isinstance(f, memory_format) for f in formats or (None,)):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     steps, shape = self.stride(), self.array.shape
     order = tuple(sorted(range(self.ndim), key=lambda d: -steps[d]))
-    if ambiguity_check and self.ndim > 1 and (len(set(steps)) < self.ndim or 1 in shape or 0 in steps):
+    if formats is not None:
+        ambiguous = sum(self.is_contiguous(memory_format=f) for f in formats) != 1
+    else:
+        ambiguous = ambiguity_check and self.ndim > 1 and (len(set(steps)) < self.ndim or 1 in shape or 0 in steps)
+    if ambiguous:
         raise RuntimeError(
-            "The tensor does not have unique dim order, or cannot map to exact one of the given formats."
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
         )
     return order
 
@@ -210,6 +218,12 @@ def storage(self: Tensor) -> TypedStorage:
     memory = owner(self.numpy_view("storage()"))
     kind = self.array.dtype
     return TypedStorage(memory if memory.dtype == kind else memory.reshape(-1, order="A").view(kind))
+
+
+@method
+def storage_type(self: Tensor) -> Any:
+    """The constructor of its kind of storage: `FloatStorage`."""
+    return next(made for made in CONSTRUCTORS.values() if made.dtype is self.dtype)
 
 
 @method

@@ -8,10 +8,13 @@ from operator import index
 from typing import Any
 
 Dims = int | Sequence[int] | None
+ALL = tuple(tuple(range(rank)) for rank in range(9))  # all dimensions
 
 
 def one_dim(dim: int, rank: int) -> int:
     """`dim` counted from the front. Raises IndexError outside [-rank, rank)."""
+    if type(dim) is int and 0 <= dim < rank:
+        return dim
     bound = rank or 1  # a 0-d tensor is taken as one dimension, as PyTorch does
     if type(dim) is not int:
         dim = index(dim)
@@ -25,7 +28,7 @@ def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
     if type(dim) is int and -rank <= dim < rank:
         return (dim % rank,)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
-        return tuple(range(rank))
+        return ALL[rank] if rank < len(ALL) else tuple(range(rank))
     return some_dims(dim, rank)
 
 

@@ -16,8 +16,11 @@ from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, comparison, indexing, movement, reduction, selection
 from adjoint.ops.complex import is_complex
+from adjoint.ops.deviation import root
 from adjoint.ops.joint import parts
 
+MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+MANY = 25  # rows, beyond which a product of matrices pays
 __all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
 
 
@@ -40,8 +43,21 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         )
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    if compute_mode not in MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    many = max(x1.array.shape[-2], x2.array.shape[-2]) > MANY
+    if p == 2 and (compute_mode == MODES[1] or (compute_mode == MODES[0] and many)):
+        return named(_by_products(x1, x2), "CdistBackward0")
     gaps = arithmetic.sub(shape.unsqueeze(x1, -2), shape.unsqueeze(x2, -3))
     return named(reduce.norm(gaps, p, -1), "CdistBackward0")
+
+
+def _by_products(x: Any, y: Any) -> Tensor:
+    """√(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
+    squares = [reduce.sum(arithmetic.square(a), -1, True) for a in (x, y)]
+    products = arithmetic.mul(x @ shape.transpose(y, -2, -1), -2.0)
+    total = arithmetic.add(arithmetic.add(products, squares[0]), shape.transpose(squares[1], -2, -1))
+    return root(arithmetic.maximum(total, 0.0))
 
 
 def _pairs(n: int) -> tuple[Any, Any]:

@@ -75,6 +75,9 @@ def _parsed(equation: str, ranks: list[int]) -> tuple[list[str], str]:
                 f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in "
                 "[a-zA-Z]"
             )
+    for i, term in enumerate(terms):
+        if term.count("...") > 1:
+            raise RuntimeError(f"einsum(): found '.' for operand {i} for which an ellipsis was already found")
     widths = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     for i, (term, width) in enumerate(zip(terms, widths, strict=True)):
         if width < 0 or (width and "..." not in term):

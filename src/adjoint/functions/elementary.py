@@ -37,8 +37,9 @@ from adjoint.ops.elementary import (
     sinc,
     xlogy,
 )
-from adjoint.ops.gamma import digamma, erfinv, lgamma
+from adjoint.ops.gamma import digamma, lgamma
 from adjoint.ops.incomplete_gamma import igamma, igammac
+from adjoint.ops.normal import erfinv
 from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [

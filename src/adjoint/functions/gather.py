@@ -113,13 +113,23 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 @public()
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of `input` along `dim` at the positions `index`, a vector. Raises IndexError outside the dimension."""
+    """The slices of `input` along `dim` at the positions `index`, a vector.
+
+    Raises IndexError for positions outside the first dimension, RuntimeError for those outside another.
+    """
     axis = one_dim(dim, input.ndim)
     if index.array.dtype.kind not in "iu":
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    indexing.check_range(index, input.array.shape[axis] if input.ndim else 1, "index out of range in self: {}", low=0)
+    size = input.array.shape[axis] if input.ndim else 1
+    if not size and index.numel() and input.ndim > 1:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    if axis:
+        complaint = f"INDICES element is out of DATA bounds, id={{}} axis_dim={size}"
+        indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
+    else:
+        indexing.check_range(index, size, "index out of range in self: {}", low=0)
     at = index if index.ndim else movement.reshape(index, shape=(1,))
     if not input.ndim:
         if index.numel() != 1:

@@ -17,7 +17,7 @@ from adjoint.core.storage import mark_written, view_of
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.masked import MISMATCH, without_ones, written_where
 from adjoint.ops import assignment, indexing, movement, selection
-from adjoint.ops.inplace import check_separate, check_writable, content_of, write
+from adjoint.ops.inplace import check_separate, check_writable, content_of, is_expanded, write
 
 __all__: list[str] = []
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
@@ -160,7 +160,9 @@ def _plain(item: Any) -> Any:
         return slice(*(v if v is None else _bound(v) for v in (item.start, item.stop, item.step)))
     if isinstance(item, np.integer):
         return int(item)
-    if isinstance(item, (float, complex, str)):
+    if isinstance(item, str):
+        raise TypeError("a tensor is indexed by positions, not by names: got a str")
+    if isinstance(item, (float, complex, dict, set)):
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors are valid indices "
             f"(got {type(item).__name__})"
@@ -266,6 +268,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     plan = Plan(x.array.shape, key)
     if plan.mask is not None:
         region = _viewed(x, plan)
+        if is_expanded(view_of(x)) and unusual.count and mode.tracer is not None:
+            raise RuntimeError(_REPEATED)  # a mask whose values are not known yet does not tell which is the last
         write(region, masked(region, plan, value), "index assignment")
         return
     shape = plan.shape
@@ -279,10 +283,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             value = movement.expand(value, shape=region.array.shape)
         write(region, content_of(value, region), called)
     elif (unusual.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
-        region = _viewed(x, plan)
-        put: Any = assignment.put_index
-        new = apply(put.op, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)})
-        write(region, new, called)
+        region, put = _viewed(x, plan), assignment.put_index.op  # type: ignore[attr-defined]
+        if is_expanded(view_of(x)):
+            _put_into_base(region, value, plan)
+        else:
+            write(region, apply(put, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)}), called)
     else:
         _assign(x, plan, value.array)
 
@@ -335,15 +340,35 @@ def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> T
 def _assign(x: Tensor, plan: Plan, value: Any) -> None:
     """Nothing is recorded: NumPy assigns at the index arrays."""
     check_writable(x, "index assignment", False)
-    view = view_of(x)
-    if view is not None and view.steps[-1].op.name == "expand":
+    if is_expanded(view_of(x)):
         _deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
         array = writable(x.array)
     else:
-        array = check_separate(x.array, "index assignment", view)
+        array = check_separate(x.array, "index assignment", view_of(x))
     key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
     array[(*plan.basic, ...)][key] = value
     mark_written(x, user_site())
+
+
+_REPEATED = (
+    "index assignment: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def _put_into_base(region: Tensor, value: Tensor, plan: Plan) -> None:
+    """`_assign` to an expanded tensor where ops are traced: at the places that its elements have in the base."""
+    view: Any = view_of(region)
+    if mode.recording and (region.node is not None or value.node is not None):
+        raise RuntimeError(_REPEATED)
+    _deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
+    shape = tuple(view.base.array.shape)
+    count = movement.numel(shape)
+    places = constant(np.ascontiguousarray(assignment.replay(np.arange(count).reshape(shape), view.steps)))
+    there = apply(indexing.index.op, (places, *plan.arrays), {"pattern": tuple(plan.pattern)})  # type: ignore[attr-defined]
+    flat = movement.reshape(view.base, shape=(count,))
+    written = apply(assignment.put_index.op, (flat, value, there), {"pattern": (0,)})  # type: ignore[attr-defined]
+    write(view.base, movement.reshape(written, shape=shape), "index assignment")
 
 
 def delitem(x: Tensor, key: Any) -> None:

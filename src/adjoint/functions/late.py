@@ -12,6 +12,9 @@ from typing import Any
 from adjoint.core.tensor import Tensor
 
 METHODS: dict[str, str] = {
+    "agreement": """
+        allclose equal isclose
+    """,
     "arrangement": """
         diag diag_embed diagflat diagonal_scatter fliplr flipud moveaxis roll rot90 select_scatter slice_scatter trace
     """,
@@ -23,10 +26,10 @@ METHODS: dict[str, str] = {
         as_strided_scatter
     """,
     "description": """
-        dense_dim dim_order get_device is_coalesced is_conj is_cpu is_cuda is_distributed is_ipu is_maia is_meta
+        dense_dim dim_order get_device is_coalesced is_conj is_cuda is_distributed is_ipu is_maia
         is_mkldnn is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to
         is_signed is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes
-        ndimension nelement pin_memory storage_offset sum_to_size to_dense storage untyped_storage
+        ndimension nelement pin_memory storage_offset storage_type sum_to_size to_dense storage untyped_storage
         volatile
     """,
     "distance": """
@@ -188,6 +191,9 @@ FUNCTIONS: dict[str, str] = {
     """,
     "segments": """
         segment_reduce
+    """,
+    "conditions": """
+        _check _check_index _check_is_size _check_not_implemented _check_type _check_value
     """,
     "settings": """
         _assert are_deterministic_algorithms_enabled can_cast get_default_device get_deterministic_debug_mode

@@ -27,6 +27,12 @@ class OfType(type):
 
     dtype: dtypes.dtype
 
+    def __new__(cls, name: str, bases: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+        """Raises TypeError where a program derives a class from one of these."""
+        if bases:
+            raise TypeError(f"type '{spoken.package}.{bases[0].__name__}' is not an acceptable base type")
+        return super().__new__(cls, name, bases, fields)
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype
 
@@ -69,7 +75,8 @@ _NAMES = {
 def _constructor(name: str) -> Any:
     kind = _NAMES[name]
     about = f"Zeros of the sizes given, or a copy of data, as {kind.name}; each tensor of that type is an instance."
-    return OfType(f"{name}Tensor", (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
+    fields = {"dtype": kind, "is_cuda": False, "is_sparse": False, "is_xpu": False, "__doc__": about}
+    return OfType(f"{name}Tensor", (), {**fields, "__module__": "adjoint", "__slots__": ()})
 
 
 BFloat16Tensor = _constructor("BFloat16")
@@ -112,8 +119,8 @@ def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written, of this dtype; it is zero."""
-    return creation.zeros(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
+    """A tensor to be written, of this dtype."""
+    return creation.empty(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
 
 
 @method

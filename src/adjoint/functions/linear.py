@@ -57,6 +57,10 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
 
 
 def _product(input: Any, other: Any) -> Tensor:
+    if isinstance(input, Tensor) and isinstance(other, Tensor):
+        x_shape, y_shape = input.array.shape, other.array.shape
+        if len(x_shape) == 2 == len(y_shape) and x_shape[1] == y_shape[0] and input.array.dtype is other.array.dtype:
+            return contraction.mm(input, other)  # the common case, at once
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
@@ -95,7 +99,7 @@ for _name, _f in {"__matmul__": _operator, "__rmatmul__": _swapped_operator}.ite
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices. Raises RuntimeError for other ranks."""
     for name, given in (("self", input), ("mat2", mat2)):
-        if given.ndim != 2:
+        if len(given.array.shape) != 2:
             raise RuntimeError(f"{name} must be a matrix")
     return matmul(input, mat2)
 

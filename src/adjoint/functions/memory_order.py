@@ -9,6 +9,9 @@ import numpy as np
 
 from adjoint.core import tensor as tensors
 from adjoint.core.layout import preserve_format
+from adjoint.core.meta import Absent
+from adjoint.core.order import sorted_dims
+from adjoint.core.shaping import without_values
 from adjoint.core.tensor import Tensor
 from adjoint.ops import movement
 from adjoint.ops.memory_order import CHANNELS_LAST, channels_lie_last
@@ -19,6 +22,9 @@ Draw = Callable[[tuple[int, ...]], Tensor]
 def as_it_lies(like: Tensor, draw: Draw) -> Tensor:
     """What `draw` gives for the shape of `like`, its numbers in the order of `like`'s memory."""
     shape: Any = like.array.shape
+    if type(like.array) is Absent:
+        with without_values():
+            return draw(shape)
     order = _kept(like)
     if order is None:
         return draw(shape)
@@ -48,35 +54,13 @@ def _kept(x: Tensor) -> Sequence[int] | None:
 
 
 def memory_order(x: Tensor) -> list[int] | None:
-    """The dimensions of `x` from that of the largest steps to that of the smallest; None if they come in that order.
-
-    They are sorted as PyTorch's iterator does it: a dimension without steps of its own stays where it is.
-    """
+    """The dimensions of `x` from that of the largest steps to that of the smallest; None if they come in that order."""
     array = x.array
     if type(array) is np.ndarray and array.flags.c_contiguous:
         return None
     shape: Any = array.shape
     if len(shape) < 2 or x.is_contiguous():
         return None
-    strides = x.stride()
-    order = list(range(len(shape)))[::-1]  # innermost first
-    for i in range(1, len(order)):
-        place = i
-        for before in reversed(range(i)):
-            compared = _compared(order[before], order[place], shape, strides)
-            if compared > 0:
-                order[before], order[place] = order[place], order[before]
-                place = before
-            elif compared < 0:
-                break
-    order.reverse()
+    order = sorted_dims(shape, x.stride())
     moved = [i for i in order if shape[i] != 1]
     return None if moved == sorted(moved) else order
-
-
-def _compared(a: int, b: int, shape: Any, strides: Any) -> int:
-    if not strides[a] or not strides[b]:
-        return 0
-    if strides[a] != strides[b]:
-        return 1 if strides[a] > strides[b] else -1
-    return 1 if shape[a] > shape[b] else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions import return_types
 from adjoint.functions.dims import one_dim
 from adjoint.functions.precision import sensitive
-from adjoint.functions.reduce import _check_not_empty, _itself, _picked, argsort, check_ordered, sort
+from adjoint.functions.reduce import _check_not_empty, _itself, _picked, check_ordered, sort
 from adjoint.functions.result import into, with_out
 from adjoint.functions.return_types import Extreme
 from adjoint.functions.shape import ravel
@@ -63,22 +64,19 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> 
 
 def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
     """Where the median along `axis` stands, as if that dimension had size 1."""
-    size, whole = x.array.shape[axis], np.dtype(np.int64)
+    if ignore_nan:
+        return ordering.middle_of_present(x, axis=axis)
     missing = comparison.isnan(x)
-    if not ignore_nan:  # the first NaN, if there is one
-        first = reduction.argmax(missing, axis=axis, keepdims=True)
-        middle = ordering.ranked(x, axis=axis, rank=(size - 1) // 2)
-        return selection.where(reduction.any(missing, axes=(axis,), keepdims=True), first, middle)
-    present = arithmetic.sub(size, reduction.sum(selection.cast(missing, dtype=whole), axes=(axis,), keepdims=True))
-    place = arithmetic.floor_divide(arithmetic.sub(arithmetic.maximum(present, 1), 1), 2)
-    return indexing.gather(argsort(x, axis), place, axis=axis)
+    first = reduction.argmax(missing, axis=axis, keepdims=True)  # the first NaN, if there is one
+    middle = ordering.ranked(x, axis=axis, rank=(x.array.shape[axis] - 1) // 2)
+    return selection.where(reduction.any(missing, axes=(axis,), keepdims=True), first, middle)
 
 
 def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
     if not flat.numel():
         if flat.array.dtype.kind not in "fV":
             raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
-        return constant(np.array(np.nan, flat.array.dtype))
+        return arithmetic.add(reduction.sum(flat, axes=(0,), keepdims=False), np.array(np.nan, flat.array.dtype))
     value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
     same: Any = comparison.logical_or(
         comparison.eq(flat.detach(), value),
@@ -103,6 +101,7 @@ def _exactly(out: Tensor, value: Tensor) -> Tensor:
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
     """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
     check_ordered("kthvalue", input)
+    k = index(k)
     axis = one_dim(dim, input.ndim)
     size = input.array.shape[axis] if input.ndim else 1
     _check_not_empty("kthvalue", input, dim, IndexError)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.determinism import alert
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import per_dimension
 from adjoint.functions.image_order import keeping_channels_last
@@ -97,6 +98,7 @@ def _unpool(
     rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
     name = f"max_unpool{rank}d"
+    alert(f"max_unpooling{max(rank, 2)}d_forward_out")
     size = per_dimension(kernel_size, rank, "kernel_size")
     steps = size if stride is None or stride == [] else per_dimension(stride, rank, "stride")
     frame = per_dimension(padding, rank, "padding")

@@ -6,6 +6,8 @@ import builtins
 import warnings
 from typing import Any
 
+from numpy import ndarray
+
 from adjoint.core.dtype import promote
 from adjoint.core.families import NUMBERS, taking
 from adjoint.core.refusal import refuse_numbers
@@ -15,7 +17,7 @@ from adjoint.functions.memory_order import order_of
 from adjoint.functions.precision import in_float32
 from adjoint.functions.result import into, with_out
 from adjoint.functions.surface import in_place, named, operator_in_place, public
-from adjoint.ops import arithmetic, bitwise, comparison, limiting, reduction, selection
+from adjoint.ops import arithmetic, bitwise, comparison, limiting, selection
 from adjoint.ops.arithmetic import (
     abs,
     ceil,
@@ -81,11 +83,11 @@ from adjoint.ops.transcendental import (
 )  # fmt: skip
 
 __all__ = [
-    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "allclose", "arccos", "arcsin", "arctan", "arctan2",
+    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2",
     "asin", "atan", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clip", "clone", "cos", "cosh", "div", "divide", "eq",
-    "equal", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt",
-    "isclose", "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal", "log", "log10", "log1p", "log2",
+    "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt",
+    "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal", "log", "log10", "log1p", "log2",
     "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul",
     "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
     "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan", "tanh", "true_divide",
@@ -198,10 +200,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         return arithmetic.div(input, other, out=out)
     if out is not None:
         return into(out, div, input, other, rounding_mode=rounding_mode)
-    if rounding_mode == "floor":
-        return named(arithmetic.floor_divide(input, other), "DivBackward2", rounding_mode=rounding_mode)
-    if rounding_mode == "trunc":
-        return named(_truncated_quotient(input, other), "DivBackward2", rounding_mode=rounding_mode)
+    if rounding_mode in ("floor", "trunc"):
+        quotient = arithmetic.floor_divide if rounding_mode == "floor" else _truncated_quotient
+        return named(quotient(input, other), "DivBackward2", rounding_mode=rounding_mode)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
@@ -218,10 +219,7 @@ subtract, multiply, divide, true_divide = sub, mul, div, div
 @public("clip", inplace=True)
 @with_out
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """`input` limited to [min, max]; NaN stays; where it was limited the gradient is 0.
-
-    Raises RuntimeError if both bounds are None.
-    """
+    """`input` limited to [min, max], NaN stays; gradient 0 where it was limited. Raises RuntimeError without bounds."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
@@ -313,7 +311,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
         value = selection.cast(value, dtype=input.array.dtype)
-    return named(selection.choose(mask, value, input), "MaskedFillBackward0")
+    out = selection.choose(mask, value, input)  # of which PyTorch gives a row-major copy
+    return named(out if out.is_contiguous() else selection.copy(out), "MaskedFillBackward0")
 
 
 @with_out
@@ -340,47 +339,11 @@ def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
 @public()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy in memory of its own, which lies as `memory_format` says, else as `input`; gradients flow through it."""
+    array = input.array
+    if memory_format is None and type(array) is ndarray and len(array.shape) < 3 and array.flags.c_contiguous:
+        return selection.copy(input)
     order = order_of(input, memory_format)
     return laid(input, order=order) if order else selection.copy(input)
-
-
-@public()
-def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity.
-
-    Raises RuntimeError for a negative tolerance, and for operands of two types.
-    """
-    refuse_numbers("isclose", ("input", "other"), "", input, other)
-    for label, tolerance in (("rtol", rtol), ("atol", atol)):
-        if tolerance < 0:
-            raise RuntimeError(f"{label} must be greater than or equal to zero, but got {tolerance}")
-    if input.array.dtype.kind == "b":
-        input, other = (selection.cast(x, dtype=promote((0,))) for x in (input, other))
-    near = comparison.le(
-        arithmetic.abs(arithmetic.sub(input, other)), arithmetic.add(arithmetic.mul(arithmetic.abs(other), rtol), atol)
-    )
-    same = comparison.logical_or(comparison.eq(input, other), comparison.logical_and(near, comparison.isfinite(other)))
-    if equal_nan:
-        same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(input), comparison.isnan(other)))
-    return same
-
-
-@public()
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """True if `isclose` holds everywhere."""
-    return _everywhere(isclose(input, other, rtol, atol, equal_nan))
-
-
-@public()
-def equal(input: Tensor, other: Tensor) -> bool:
-    """True if both have the same shape and elements."""
-    if input.array.shape != other.array.shape:
-        return False
-    return _everywhere(eq(input, other))
-
-
-def _everywhere(truths: Any) -> bool:
-    return bool(reduction.all(truths, axes=tuple(range(truths.ndim)), keepdims=False))
 
 
 _IN_PLACE_OPERATORS = {

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import require_cpu
+from adjoint.core.device import is_meta
 from adjoint.core.dtype import default, numpy_dtype, real_type
 from adjoint.core.generator import Generator, default_generator
 from adjoint.core.mode import Scope, mode
 from adjoint.core.protocols import answers
+from adjoint.core.shaping import placed, without
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor, method, wrap
 from adjoint.functions.dims import named_size, sizes
@@ -27,6 +28,8 @@ __all__ = [
     "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "normal", "rand",
     "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
+
+INT64 = np.dtype(np.int64)
 
 
 def manual_seed(seed: int) -> Generator:
@@ -62,7 +65,9 @@ def rand(
     shape = named_size(size, named) if named else sizes(size)
     if out is not None:
         return _filled(out, shape, rand, lambda x: uniform_(x, generator=generator))
-    kind = numpy_dtype(dtype or default.floating)
+    if device is not None and is_meta(device):
+        return without(rand, shape, dtype=dtype, requires_grad=requires_grad)
+    kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
     return _finish(_uniform(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
@@ -74,7 +79,9 @@ def randn(
     shape = named_size(size, named) if named else sizes(size)
     if out is not None:
         return _filled(out, shape, randn, lambda x: normal_(x, generator=generator))
-    kind = numpy_dtype(dtype or default.floating)
+    if device is not None and is_meta(device):
+        return without(randn, shape, dtype=dtype, requires_grad=requires_grad)
+    kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
     return _finish(_normal(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
@@ -124,7 +131,7 @@ def normal(
     if size is not None:
         if out is not None:
             return _filled(out, sizes((size,)), normal, lambda x: normal_(x, mean, std, generator=source))
-        kind = numpy_dtype(dtype or default.floating)
+        kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
         return _finish(_normal(sizes((size,)), kind, mean, std, source), requires_grad, device)
     if out is not None:
         return _normal_into(out, mean, std, source)
@@ -150,7 +157,7 @@ def randint(
         low, high = 0, low
     if out is not None:
         return _filled(out, sizes((size,)), randint, lambda x: random_(x, low, high, generator=generator))
-    kind = numpy_dtype(dtype or np.int64)
+    kind = INT64 if dtype is None else numpy_dtype(dtype)
     made = ops.randint(shape=sizes((size,)), dtype=kind, low=low, high=high, generator=generator or default_generator)
     return _finish(made, requires_grad, device)
 
@@ -162,7 +169,8 @@ def randperm(
     """The integers below n in random order."""
     if out is not None:
         return into(out, randperm, n, generator=generator, dtype=out.dtype)
-    made = ops.randperm(count=n, dtype=numpy_dtype(dtype or np.int64), generator=generator or default_generator)
+    kind = INT64 if dtype is None else numpy_dtype(dtype)
+    made = ops.randperm(count=n, dtype=kind, generator=generator or default_generator)
     return _finish(made, requires_grad, device)
 
 
@@ -320,5 +328,5 @@ def _finish(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
     if "einops" in modules:
         answers.meet_einops()
     if device is not None:
-        require_cpu(device)
+        out = placed(out, device)
     return out.requires_grad_() if requires_grad else out

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import require_cpu
 from adjoint.core.dtype import DTYPES, default, numpy_dtype
+from adjoint.core.shaping import placed
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.creation import ends_of, tensor, type_between, type_of
 from adjoint.functions.result import into, with_out
@@ -124,5 +124,6 @@ def _number(value: Any) -> Any:
 
 
 def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
-    require_cpu(device)
+    if device is not None:
+        out = placed(out, device)
     return out.requires_grad_() if requires_grad else out

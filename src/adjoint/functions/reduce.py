@@ -54,8 +54,8 @@ def _summable(input: Tensor, dtype: Any) -> Tensor:
 @public()
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Σ over `dim`, or over all dimensions; integers sum in int64."""
-    x = _summable(input, dtype)
-    return reduction.sum(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+    x = input if dtype is None and input.array.dtype.kind == "f" else _summable(input, dtype)
+    return reduction.sum(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
 
 
 @public()
@@ -67,7 +67,7 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype}"
         )
-    return reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+    return reduction.mean(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
 
 
 @public()
@@ -336,7 +336,8 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running sum along `dim`."""
     x = _summable(input, dtype)
-    return reduction.cumsum(x, axis=one_dim(dim, x.ndim)) if x.ndim else selection.copy(x)
+    axis = one_dim(dim, x.ndim)
+    return reduction.cumsum(x, axis=axis) if x.ndim else selection.copy(x)
 
 
 @public()

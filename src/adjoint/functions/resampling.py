@@ -15,6 +15,7 @@ from adjoint.functions.adaptive_pooling import adaptive_sizes, no_parts
 from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.joining import cat
 from adjoint.functions.precision import in_float32, sensitive
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, movement, reduction, selection
 
 __all__ = [
@@ -89,7 +90,8 @@ def interpolate(
         precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
         return selection.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
     if antialias:
-        return antialiasing.smoothed(input, new, scales, mode, bool(align_corners))
+        smooth = antialiasing.smoothed(input, new, scales, mode, bool(align_corners))
+        return _called(smooth, mode, new, scales, bool(align_corners), "Aa")
     out: Any = input
     for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
         taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)
@@ -101,7 +103,20 @@ def interpolate(
         out = parts[0]
         for part in parts[1:]:
             out = arithmetic.add(out, part)
-    return out
+    return _called(out, mode, new, scales, bool(align_corners))
+
+
+def _called(
+    out: Tensor, mode: str, new: Sequence[int], scales: Sequence[Any], aligned: bool, way: str = ""
+) -> Tensor:  # fmt: skip
+    """`out`, whose node is named, and tells its settings, as PyTorch's one for the mode."""
+    rank = len(new)
+    fields = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
+    settings: dict[str, Any] = {"output_size": tuple(new), **dict(zip(fields, scales, strict=True))}
+    if mode not in NEAREST:
+        settings["align_corners"] = aligned
+    word = mode.title().replace("-", "")
+    return named(out, f"Upsample{word}{rank}D{way}Backward0", **settings)
 
 
 def upsample(

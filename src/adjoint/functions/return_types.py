@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from adjoint.core.spoken import spoken
 from adjoint.core.tensor import Tensor
 
 
@@ -20,7 +21,7 @@ class Extreme(NamedTuple):
 def printed(pair: Any, name: str) -> str:
     """The fields of a named tuple, one a line, behind the name of the function that gave it."""
     fields = ",\n".join(f"{field}={value!r}" for field, value in zip(pair._fields, pair, strict=True))
-    return f"adjoint.return_types.{name}(\n{fields})"
+    return f"{spoken.package}.return_types.{name}(\n{fields})"
 
 
 class max(Extreme):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.determinism import alert
 from adjoint.core.mode import mode, unusual
 from adjoint.core.op import apply
 from adjoint.core.tensor import Tensor, constant, wrap
@@ -285,6 +286,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
             f"{source.numel()}, index.numel() = {index.numel()}"
         )
+    if not accumulate:
+        alert("put_")
     n = index.numel()
     flat = movement.reshape(input, shape=(input.numel(),))
     at = movement.reshape(_flat_places("put_", index, input), shape=(n,))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from adjoint.core.determinism import determinism
+from adjoint.core.device import META, is_meta
 from adjoint.core.device import device as Device
-from adjoint.core.device import require_cpu
 from adjoint.core.dtype import numpy_dtype, set_default_dtype
+from adjoint.core.mode import mode, set_modes
+from adjoint.core.shaping import SHAPER
 from adjoint.functions.legacy import dtype_of
 
 __all__ = [
@@ -18,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 LEVELS = ("default", "warn", "error")
-_chosen: dict[str, Any] = {"deterministic": 0, "warn always": False, "threads": 1}
+_chosen: dict[str, Any] = {"warn always": False, "threads": 1}
 
 
 def _assert(condition: Any, message: str) -> None:
@@ -34,13 +37,16 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 
 def get_default_device() -> Any:
-    """The CPU."""
-    return Device("cpu")
+    """The CPU, but in a block of the device "meta"."""
+    return META if mode.tracer is SHAPER else Device("cpu")
 
 
 def set_default_device(device: Any) -> None:
-    """Nothing for the CPU, or None. Raises DeviceError for another device."""
-    require_cpu(device)
+    """Where tensors are made whose device nobody names: the CPU, or "meta". Raises DeviceError for another device."""
+    if is_meta(device):
+        set_modes(tracer=SHAPER)
+    elif mode.tracer is SHAPER:
+        set_modes(tracer=None)
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -58,30 +64,41 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Note what is asked for: each result has the same bits at each run, whatever the number of threads."""
-    _chosen["deterministic"] = (1 if warn_only else 2) if mode else 0
+    """Refuse, or with `warn_only` warn of, what has no one result; new memory is NaN. Bits are always the same.
+
+    Raises TypeError for anything but bools.
+    """
+    for what, given in (("'mode' (position 1)", mode), ("'warn_only'", warn_only)):
+        if not isinstance(given, bool):
+            kind = type(given).__name__
+            raise TypeError(f"_set_deterministic_algorithms(): argument {what} must be bool, not {kind}")
+    determinism.required, determinism.warn_only = mode, warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """What `use_deterministic_algorithms` was told."""
-    return bool(_chosen["deterministic"])
+    return determinism.required
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """What `use_deterministic_algorithms` was told of warnings."""
-    return bool(_chosen["deterministic"] == 1)
+    return determinism.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """`use_deterministic_algorithms` by 0, 1, 2 or "default", "warn", "error". Raises RuntimeError for other values."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in (*LEVELS, *range(len(LEVELS))):
-        raise RuntimeError(f"invalid value of debug_mode, expected one of {', '.join(LEVELS)}, but got {debug_mode}")
-    _chosen["deterministic"] = LEVELS.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+        known = "one of `default`, `warn`, `error`" if isinstance(debug_mode, str) else "0, 1, or 2"
+        raise RuntimeError(f"invalid value of debug_mode, expected {known}, but got {debug_mode}")
+    level = LEVELS.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
 
 
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2: what was asked for."""
-    return int(_chosen["deterministic"])
+    return (1 if determinism.warn_only else 2) if determinism.required else 0
 
 
 def set_warn_always(b: bool, /) -> None:

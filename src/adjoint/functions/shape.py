@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
+from numpy import ndarray
+
 from adjoint.core.dtype import dtype as DType
 from adjoint.core.layout import contiguous_format
+from adjoint.core.region import viewed
 from adjoint.core.tensor import Tensor, as_it_lies
 from adjoint.functions.dims import one_dim, some_dims
 from adjoint.functions.memory_order import order_of
@@ -22,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@lru_cache(512)
 def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     """`shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
     if -1 in shape:
@@ -47,22 +51,22 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
 
     Raises RuntimeError if they do not fit.
     """
-    return movement.reshape(input, shape=_resolved(shape, movement.numel(input.array.shape)))
+    array = input.array
+    count = array.size if type(array) is ndarray else movement.numel(array.shape)
+    return movement.reshape(input, shape=_resolved(shape, count))
 
 
 def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
+    array = self.array
+    if type(array) is ndarray and array.flags.c_contiguous:
+        return movement.reshape(self, shape=_resolved(shape, array.size))
     lies = as_it_lies(self)
     target = _resolved(shape, lies.size)
-    if not lies.flags.c_contiguous:
-        seen = lies.view()
-        try:
-            seen.shape = target
-        except AttributeError as error:
-            raise RuntimeError(
-                "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-                "two "
-                "contiguous subspaces). Use .reshape(...) instead."
-            ) from error
+    if not lies.flags.c_contiguous and viewed(lies, target) is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
     return movement.reshape(self, shape=target)
 
 
@@ -119,10 +123,21 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         raise TypeError("unflatten(): argument 'dim' (position 1) must be int, not str")
     if isinstance(sizes, int):
         raise TypeError("unflatten(): argument 'sizes' (position 2) must be tuple of ints, not int")
+    if not input.ndim:
+        raise RuntimeError("unflatten: Dimension specified as 0 but tensor has no dimensions")
     d, shape = one_dim(dim, input.ndim), input.array.shape
+    if not len(sizes):
+        raise RuntimeError("unflatten: sizes must be non-empty")
     try:
         parts = _resolved(tuple(sizes), shape[d])
     except RuntimeError as error:
+        if tuple(sizes).count(-1) > 1:
+            raise RuntimeError(f"unflatten: only one dimension can be inferred, but sizes={list(sizes)}") from error
+        if -1 in sizes and 0 in sizes and not shape[d]:
+            raise RuntimeError(
+                f"unflatten: cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified "
+                "dimension size -1 can be any value and is ambiguous"
+            ) from error
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
             "input tensor"

@@ -10,8 +10,10 @@ import numpy as np
 from adjoint.core import dtype as types
 from adjoint.core.device import CPU
 from adjoint.core.dtype import DTYPES, default, is_bfloat16, numpy_dtype
-from adjoint.core.region import owner
+from adjoint.core.exposure import seen_outside
+from adjoint.core.region import copied, owner
 from adjoint.core.spoken import spoken
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
@@ -81,6 +83,10 @@ class UntypedStorage:
         """The memory as bytes."""
         return self
 
+    def elements(self, dtype: Any = None) -> Any:
+        """The bytes as elements of `dtype`, the default one unless given: what a tensor made of them takes."""
+        return self.bytes().view(numpy_dtype(dtype or default.floating))
+
     def cpu(self) -> Self:
         """This memory."""
         return self
@@ -92,10 +98,7 @@ class UntypedStorage:
     __copy__ = clone
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        owner = id(self.array)
-        if owner not in memo:
-            memo[owner] = self.clone().array
-        return type(self)(memo[owner])
+        return type(self)(copied(self.array, memo))
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Self:
         """Write what another storage of this size has. Raises RuntimeError for another number of elements."""
@@ -105,8 +108,8 @@ class UntypedStorage:
         return self
 
     def resizable(self) -> bool:
-        """False: memory is NumPy's."""
-        return False
+        """False while an array of NumPy outside sees the memory."""
+        return not seen_outside(self.array)
 
     def is_pinned(self, device: Any = None) -> bool:
         """False."""
@@ -182,6 +185,13 @@ class TypedStorage(UntypedStorage):
         if dtype is not None:
             return TypedStorage(self._flat().astype(getattr(dtype, "dtype", dtype).numpy))
         return f"{spoken.package}.{next(n for n, c in CONSTRUCTORS.items() if c.dtype is self.dtype)}"
+
+    def elements(self, dtype: Any = None) -> Any:
+        """The elements. Raises RuntimeError where those of another type are asked for."""
+        if dtype is not None and numpy_dtype(dtype) != self.array.dtype:
+            wanted, found = scalar_type(numpy_dtype(dtype)), scalar_type(self.array.dtype)
+            raise RuntimeError(f"Expected a Storage of type {wanted} or an UntypedStorage, but got {found}")
+        return self._flat()
 
     def element_size(self) -> int:
         """Bytes of one element."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.determinism import unwritten
 from adjoint.core.dtype import default, numpy_dtype
 from adjoint.core.exposure import seen_outside
 from adjoint.core.hooks import hooks_of
@@ -98,7 +99,7 @@ def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of these sizes and strides in memory of its own; its elements are zero."""
+    """A tensor of these sizes and strides in memory of its own, to be written."""
     shape, steps = sizes((size,)), sizes((stride,))
     if len(shape) != len(steps):
         raise RuntimeError(
@@ -107,7 +108,7 @@ def empty_strided(
     kind, needed = numpy_dtype(dtype or default.floating), reach(shape, steps, 0)
     if needed * kind.itemsize >= 2**63:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}")
-    memory = np.zeros(needed, kind)
+    memory = unwritten(np.zeros(needed, kind))
     out = wrap(region(memory, shape, steps, 0))
     return out.requires_grad_() if requires_grad else out
 
@@ -196,7 +197,7 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     if count > flat.size:
         if seen_outside(memory):
             raise RuntimeError("Trying to resize storage that is not resizable: arrays of NumPy see its memory")
-        flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
+        flat = np.concatenate([flat, unwritten(np.zeros(count - flat.size, flat.dtype))])
     _place(self, flat[:count].reshape(size), None)
     return self
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -14,8 +13,9 @@ from adjoint.core.mode import mode, unusual
 from adjoint.core.node import Node, kind_of_node, tick
 from adjoint.core.parameters import parameters_of
 from adjoint.core.site import user_place
-from adjoint.core.storage import Storage, mark_written
+from adjoint.core.storage import Storage, storage_of
 from adjoint.core.tensor import Tensor, twin
+from adjoint.core.writes import writes
 from adjoint.functions.dims import sizes
 from adjoint.functions.result import check_apart, into
 from adjoint.ops.inplace import write
@@ -151,9 +151,13 @@ def written_at_once(ufunc: Any, x: Tensor, other: Any) -> bool:
             return False
     elif type(other) is not float:
         return False
-    with suppress(RuntimeWarning, FloatingPointError):  # which the user made errors: all has been written nevertheless
+    try:  # noqa: SIM105  `suppress` takes 0.4 µs
         ufunc(array, other, array)
-    mark_written(x, user_place(2))
+    except (RuntimeWarning, FloatingPointError):
+        pass  # the user made errors of them: all is written nevertheless
+    storage = storage_of(x)  # as `mark_written` has it
+    storage.version += 1
+    writes.record(array, user_place(2))
     return True
 
 

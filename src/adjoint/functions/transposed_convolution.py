@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor import Tensor
-from adjoint.functions.convolution import conv1d
+from adjoint.functions.convolution import check_types, conv1d
 from adjoint.functions.dims import per_dimension
 from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.precision import lowering
@@ -102,8 +102,7 @@ def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | N
         )
     if groups < 1:
         raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
-    if input.array.dtype != weight.array.dtype:
-        raise RuntimeError(f"{name}: Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
+    check_types(name, input, weight, bias)
     if x[1] != w[0]:
         raise RuntimeError(
             f"Given transposed=1, weight of size {list(w)}, expected input{list(x)} to have {w[0]} channels, but got "

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.device import require_cpu
 from adjoint.core.dtype import DTYPES, default, numpy_dtype
+from adjoint.core.shaping import placed
 from adjoint.core.tensor import Tensor, constant
 from adjoint.ops.bessel import i0
 
@@ -89,5 +89,6 @@ def _window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable[
 
 
 def _leaf(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    require_cpu(device)
+    if device is not None:
+        out = placed(out, device)
     return out.requires_grad_() if requires_grad else out

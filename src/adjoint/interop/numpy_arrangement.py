@@ -13,7 +13,17 @@ from adjoint.array_api.operands import in_type, together
 from adjoint.core.dtype import as_dtype
 from adjoint.core.spec import broadcast_shapes
 from adjoint.core.tensor import Tensor
-from adjoint.functions import arrangement, conversion, elementary, gather, joining, pointwise, sections, strides
+from adjoint.functions import (
+    agreement,
+    arrangement,
+    conversion,
+    elementary,
+    gather,
+    joining,
+    pointwise,
+    sections,
+    strides,
+)
 from adjoint.functions import complex as parts
 from adjoint.functions import creation as made
 from adjoint.functions import shape as shapes
@@ -375,4 +385,4 @@ def isneginf(x: Any) -> Any:
 @_numpy
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     x, y = alike([a, b])
-    return pointwise.isclose(x, y, rtol, atol, equal_nan)
+    return agreement.isclose(x, y, rtol, atol, equal_nan)

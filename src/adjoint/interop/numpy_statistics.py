@@ -32,6 +32,11 @@ def _numpy(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return note
 
 
+def _numbers(a: Any) -> Any:
+    """`a`, with 0 and 1 for False and True."""
+    return in_type(a, np.dtype(np.uint8)) if a.array.dtype == bool else a
+
+
 def _floats(a: Any, dtype: Any = None) -> Tensor:
     """`a` in a floating type: `dtype`, its own, or the default one."""
     kind = a.array.dtype if dtype is None else np.dtype(dtype)
@@ -114,12 +119,12 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 @_numpy()
 def argmax(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return searching.argmax(a, axis=axis, keepdims=keepdims)
+    return searching.argmax(_numbers(a), axis=axis, keepdims=keepdims)
 
 
 @_numpy()
 def argmin(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return searching.argmin(a, axis=axis, keepdims=keepdims)
+    return searching.argmin(_numbers(a), axis=axis, keepdims=keepdims)
 
 
 @_numpy()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
+from adjoint.futures import Future
 from adjoint.nn.module import Module
 
 __all__ = [
@@ -36,17 +37,6 @@ class ScriptFunction:
 
 class Error(RuntimeError):
     """An error of compiled code: nothing here raises it."""
-
-
-class Future:
-    """The result of `fork`, which has run already."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def wait(self) -> Any:
-        """The result."""
-        return self._value
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -121,12 +111,14 @@ def is_tracing() -> bool:
     return False
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """Runs the function at once; `wait` gives its result."""
-    return Future(func(*args, **kwargs))
+    done: Future[Any] = Future()
+    done.set_result(func(*args, **kwargs))
+    return done
 
 
-def wait(future: Future) -> Any:
+def wait(future: Future[Any]) -> Any:
     """The result of `fork`."""
     return future.wait()
 

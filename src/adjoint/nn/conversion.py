@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from adjoint.core import dtype as dtypes
 from adjoint.core.device import device as Device
-from adjoint.core.device import require_cpu
+from adjoint.core.device import is_meta, require_cpu
 from adjoint.core.dtype import as_dtype
 from adjoint.core.layout import memory_format as MemoryFormat
-from adjoint.core.mode import Scope
+from adjoint.core.meta import Absent
+from adjoint.core.mode import Scope, unusual
+from adjoint.core.shaping import moved
 from adjoint.core.tensor import Tensor
 from adjoint.functions.creation import empty_like
 
@@ -28,7 +31,7 @@ def to(
     """Floating and complex parameters and buffers in another dtype: `to(dtype)`, `to(tensor)`, `to("cpu")`.
 
     Those with as many dimensions as a `memory_format` orders come to lie as it says. Raises TypeError for a dtype that
-    is neither floating nor complex, RuntimeError for a device other than the CPU and for `copy`.
+    is neither floating nor complex, RuntimeError for a device that is not here and for `copy`. To "meta" loses values.
     """
     if copy:
         raise RuntimeError(".to() does not accept copy argument")
@@ -43,7 +46,8 @@ def to(
             _check_flag(args, place)
         else:
             dtype = _dtype(given)
-    require_cpu(device)
+    if device is not None and (is_meta(device) or unusual.absent):
+        self._apply(partial(_moved, device=device))
     ranks: tuple[int, ...] = ()
     if memory_format is not None:
         ranks = (len(memory_format.order),) if memory_format.order else (4, 5)
@@ -109,8 +113,7 @@ def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
 
 def to_empty(self: ModuleType, *, device: Any, recurse: bool = True) -> ModuleType:
     """The parameters and buffers here and, unless told otherwise, below with values that are not set."""
-    require_cpu(device)
-    return self._apply(empty_like, recurse)
+    return self._apply(partial(empty_like, device=device), recurse)
 
 
 def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
@@ -125,8 +128,8 @@ def share_memory(self: ModuleType) -> ModuleType:
 
 
 def to_cpu(self: ModuleType) -> ModuleType:
-    """The module itself: it is on the CPU."""
-    return self._apply(_as_it_is)
+    """The module itself: it is on the CPU. Raises NotImplementedError where it is without values."""
+    return self._apply(partial(_moved, device="cpu") if unusual.absent else _as_it_is)
 
 
 def _floating_to(module: ModuleType, target: dtypes.dtype) -> ModuleType:
@@ -161,6 +164,15 @@ def _put(tensor: Any, fn: Callable[[Any], Any]) -> None:
     made = fn(value)
     if made is not value:
         tensor.data = made
+
+
+def _moved(tensor: Tensor, device: Any) -> Tensor:
+    if type(tensor.array) is Absent and not is_meta(device):
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+            "torch.nn.Module.to() when moving module from meta to a different device."
+        )
+    return moved(tensor, device)
 
 
 def _as_it_is(tensor: Any) -> Any:

@@ -49,7 +49,7 @@ class Convolution(Module):
         ends = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (ends[0], ends[1] // groups, *self.kernel_size)
         self.weight = Parameter(empty(shape, dtype=dtype, device=device))
-        self.register_parameter("bias", Parameter(empty(out_channels, dtype=dtype)) if bias else None)
+        self.register_parameter("bias", Parameter(empty(out_channels, dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def _check(self) -> None:

@@ -215,4 +215,4 @@ def relu_(input: Tensor) -> Tensor:
     return relu(input, inplace=True)
 
 
-place(__name__, {"grad": "adjoint.nn.grad"})
+place(__name__, {"grad": "adjoint.nn.grad", "_Reduction": "adjoint.nn._reduction"})

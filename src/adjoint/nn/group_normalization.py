@@ -36,7 +36,9 @@ class GroupNorm(Module):
         self.eps = eps
         self.affine = affine
         self.register_parameter("weight", Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_channels, dtype=dtype)) if affine and bias else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(num_channels, dtype=dtype, device=device)) if affine and bias else None
+        )
 
     def reset_parameters(self) -> None:
         """Scale 1, shift 0."""

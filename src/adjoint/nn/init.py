@@ -97,7 +97,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if not tensor.numel():
+    if not tensor.numel() or tensor.is_meta:
         return tensor
     rows = tensor.shape[0]
     source = generator or default_generator
@@ -115,6 +115,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
+    if tensor.is_meta:
+        return tensor
     zeros = math.ceil(sparsity * rows)
     normal_(tensor, 0.0, std, generator)
     places = [default_generator.randperm(rows)[:zeros] for _ in range(columns)]
@@ -154,6 +156,8 @@ def trunc_normal_(
             "The distribution of values may be incorrect.",
             stacklevel=2,
         )
+    if tensor.is_meta:
+        return tensor
     source = generator or default_generator
     inside = math.erf((b - mean) / std / math.sqrt(2)) / 2 - math.erf((a - mean) / std / math.sqrt(2)) / 2
     draw = truncated.from_normal if inside > 0.3 else truncated.from_uniform
@@ -207,16 +211,20 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return inputs * math.prod(size), out * math.prod(size)
 
 
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The one of the two that `mode` names. Raises ValueError for another name."""
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
+
+
 def _xavier_std(tensor: Tensor, gain: float) -> float:
     return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    modes = ("fan_in", "fan_out")
-    if mode.lower() not in modes:
-        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
-    fan = _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
 def _is_empty(tensor: Tensor) -> bool:

@@ -28,7 +28,7 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(empty(out_features, in_features, dtype=dtype, device=device))
-        self.register_parameter("bias", Parameter(empty(out_features, dtype=dtype)) if bias else None)
+        self.register_parameter("bias", Parameter(empty(out_features, dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

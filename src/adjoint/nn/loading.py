@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from adjoint.nn.module import Module
 
 ASSIGN = "assign_to_params_buffers"
+LOST = (
+    "for {}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in "
+    "the module instead of copying them in place?)"
+)
 
 
 class IncompatibleKeys(NamedTuple):
@@ -118,6 +124,8 @@ def load_own(
         fault = _value_fault(key, value, tensor)
         if fault is None:
             put = _assign if local_metadata.get(ASSIGN) else _copy
+            if put is _copy and tensor.is_meta and not value.is_meta:
+                warnings.warn(LOST.format(key), stacklevel=2)
             faults.writes.append(partial(put, self, name, value))
         else:
             error_msgs.append(fault)

@@ -42,10 +42,18 @@ class ChannelNorm(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         self.register_parameter("weight", Parameter(ones(num_features, dtype=dtype, device=device)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, dtype=dtype)) if affine and bias else None)
-        self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("running_var", ones(num_features, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", tensor(0, dtype=int64) if track_running_stats else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(num_features, dtype=dtype, device=device)) if affine and bias else None
+        )
+        self.register_buffer(
+            "running_mean", zeros(num_features, dtype=dtype, device=device) if track_running_stats else None
+        )
+        self.register_buffer(
+            "running_var", ones(num_features, dtype=dtype, device=device) if track_running_stats else None
+        )
+        self.register_buffer(
+            "num_batches_tracked", tensor(0, dtype=int64, device=device) if track_running_stats else None
+        )
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Raise ValueError unless the input has the right number of dimensions: for subclasses to replace."""
@@ -201,7 +209,7 @@ class LayerNorm(Module):
         self.elementwise_affine = elementwise_affine
         scaled, shifted = elementwise_affine, elementwise_affine and bias
         self.register_parameter("weight", Parameter(ones(shape, dtype=dtype, device=device)) if scaled else None)
-        self.register_parameter("bias", Parameter(zeros(shape, dtype=dtype)) if shifted else None)
+        self.register_parameter("bias", Parameter(zeros(shape, dtype=dtype, device=device)) if shifted else None)
 
     def reset_parameters(self) -> None:
         """Scale 1, shift 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,6 +45,24 @@ def data_parallel(
 ) -> Any:  # fmt: skip
     """What the module returns."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+
+
+def parallel_apply(
+    modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Any = None, devices: Any = None
+) -> list[Any]:
+    """What each module returns for its input, a tuple of arguments or the only one. Raises AssertionError."""
+    if len(modules) != len(inputs):
+        raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}")
+    given = [kwargs or {} for kwargs in kwargs_tup or [None] * len(modules)]
+    return [
+        data_parallel(module, args, module_kwargs=kwargs)
+        for module, args, kwargs in zip(modules, inputs, given, strict=True)
+    ]
+
+
+def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
+    """The module, once for each device: all are this one."""
+    return [network] * len(devices)
 
 
 class SyncBatchNorm(BatchNorm):
@@ -107,4 +125,4 @@ class Container(Module):
             self.add_module(name, module)
 
 
-place(__name__, {"distributed": __name__})
+place(__name__, {"distributed": __name__}, {"scatter_gather": "there is one device"})

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, Self, TypeVar
 
 from adjoint.core.exposure import take_over
+from adjoint.core.overriding import disabled
 from adjoint.core.storage import share
 from adjoint.core.tensor import Tensor, fill
 from adjoint.core.wrap import as_array
@@ -18,6 +19,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         return _made(cls, data).requires_grad_(requires_grad)
@@ -33,6 +35,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:

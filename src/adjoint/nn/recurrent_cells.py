@@ -35,9 +35,9 @@ class RNNCellBase(Module):
         self.bias = bias
         rows = num_chunks * hidden_size
         self.weight_ih = Parameter(empty(rows, input_size, dtype=dtype, device=device))
-        self.weight_hh = Parameter(empty(rows, hidden_size, dtype=dtype))
-        self.register_parameter("bias_ih", Parameter(empty(rows, dtype=dtype)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(empty(rows, dtype=dtype)) if bias else None)
+        self.weight_hh = Parameter(empty(rows, hidden_size, dtype=dtype, device=device))
+        self.register_parameter("bias_ih", Parameter(empty(rows, dtype=dtype, device=device)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(empty(rows, dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

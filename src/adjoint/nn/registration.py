@@ -32,7 +32,7 @@ def set_attribute(module: Module, name: str, value: Any) -> None:
                 return
             if table != "_buffers":
                 _forget(module, name, table)
-            _REGISTER[table](module, name, value)
+            _HOLD[table](module, name, value)
             return
         if names is not None and name in names:
             if value is not None and not (table == "_buffers" and isinstance(value, Tensor)):
@@ -155,6 +155,12 @@ def _set_buffer(module: Module, name: str, value: Buffer) -> None:
     register_buffer(module, name, value, value.persistent)
 
 
+def _set_module(module: Module, name: str, value: Any) -> None:
+    """Hides what the class calls `name`; a class may look here for the names that it does not find."""
+    module._modules[name] = _announced(module, "_modules", name, value)
+    count_change(module)
+
+
 def _module_type() -> type:
     return TABLES[1][1]
 
@@ -165,4 +171,4 @@ def _typename(value: Any) -> str:
 
 
 _KINDS = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
-_REGISTER: dict[str, Any] = {"_parameters": register_parameter, "_modules": register_module, "_buffers": _set_buffer}
+_HOLD: dict[str, Any] = {"_parameters": register_parameter, "_modules": _set_module, "_buffers": _set_buffer}

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import binary, unary
-from adjoint.core.native import natively, source
+from adjoint.core.native import Native, natively, source
 from adjoint.core.routine import Routine
 from adjoint.ops.complex import is_complex, real, sgn
 from adjoint.ops.selection import where
 
 BOOL = np.dtype(np.bool_)
 RELU = Routine("relu")
+NOWHERE = np.zeros((), np.bool_)
+MANY = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
+FLOOR_DIVIDE = Native("floor_divide", lambda x, y: floor_divide(x, y), 1e-8)
+REMAINDER = Native("remainder", lambda x, y: remainder(x, y), 1e-8)
 
 
 @binary(scalar="add", ufunc=np.add, dx=lambda g: g, dy=lambda g: g)
@@ -46,9 +50,27 @@ def _check_divisor(name: str, y: Any) -> None:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 
-@binary(scalar="floor_divide", refuses="bc", dx=lambda g: g * 0.0, dy=lambda g: g * 0.0)
+def _level(g: Any) -> Any:
+    """The gradient of what is constant but for its steps: 0, even of ∞."""
+    return where(NOWHERE, g, 0.0)
+
+
+def _quickly(native: Native, x: Any, y: Any) -> Any:
+    """What a kernel makes of many floats, row-major and of one shape, or one and a number; else None."""
+    for a in (x, y):
+        if type(a) is np.ndarray and a.shape and not (a.dtype.kind == "f" and a.size >= MANY and a.flags.c_contiguous):
+            return None
+    shapes = {a.shape for a in (x, y) if type(a) is np.ndarray and a.shape}
+    if len(shapes) != 1:
+        return None
+    return native.find(tuple(float(a) if np.ndim(a) == 0 else a for a in (x, y)), {})
+
+
+@binary(scalar="floor_divide", refuses="bc", dx=_level, dy=_level)
 def floor_divide(x: Any, y: Any) -> Any:
     """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
+    if getattr(x, "size", 0) >= MANY and (found := _quickly(FLOOR_DIVIDE, x, y)) is not None:
+        return found
     out = np.floor_divide(x, y)
     if out.dtype.kind != "f":
         _check_divisor("floor_divide", y)
@@ -58,6 +80,8 @@ def floor_divide(x: Any, y: Any) -> Any:
 @binary(scalar="remainder", refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
 def remainder(x: Any, y: Any) -> Any:
     """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
+    if getattr(x, "size", 0) >= MANY and (found := _quickly(REMAINDER, x, y)) is not None:
+        return found
     out = np.remainder(x, y)
     if out.dtype.kind != "f":
         _check_divisor("remainder", y)
@@ -155,7 +179,7 @@ def abs(x: Any) -> Any:
     return np.absolute(x)
 
 
-@unary(scalar="sign", refuses="c", dx=lambda g: g * 0.0)
+@unary(scalar="sign", refuses="c", dx=_level)
 def sign(x: Any) -> Any:
     """-1, 0 or 1; NaN stays; a truth is its own sign."""
     return x.copy() if x.dtype.kind == "b" else np.sign(x)
@@ -185,25 +209,25 @@ def rsqrt(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
 
-@unary(scalar="floor", refuses="bc", dx=lambda g: g * 0.0)
+@unary(scalar="floor", refuses="bc", dx=_level)
 def floor(x: Any) -> Any:
     """The largest integer not above x."""
     return np.floor(x)
 
 
-@unary(scalar="ceil", refuses="bc", dx=lambda g: g * 0.0)
+@unary(scalar="ceil", refuses="bc", dx=_level)
 def ceil(x: Any) -> Any:
     """The smallest integer not below x."""
     return np.ceil(x)
 
 
-@unary(scalar="trunc", refuses="bc", dx=lambda g: g * 0.0)
+@unary(scalar="trunc", refuses="bc", dx=_level)
 def trunc(x: Any) -> Any:
     """x without its fraction."""
     return np.trunc(x)
 
 
-@unary(scalar="round", refuses="bc", dx=lambda g: g * 0.0)
+@unary(scalar="round", refuses="bc", dx=_level)
 def round(x: Any) -> Any:
     """The nearest integer, halves to the even one."""
     return np.round(x)

@@ -13,7 +13,7 @@ import numpy as np
 from adjoint.core.families import unary
 from adjoint.ops import chebyshev_tables as tables
 from adjoint.ops.arithmetic import abs, sign
-from adjoint.ops.chebyshev import chebyshev, in_double, in_pieces
+from adjoint.ops.chebyshev import chebyshev, chebyshev_lanes, in_double, in_pieces, in_wide_lanes
 from adjoint.ops.comparison import le
 from adjoint.ops.selection import where
 from adjoint.ops.transcendental import cos
@@ -46,7 +46,32 @@ def _i1e_array(x: Any) -> Any:
     return _growing(tables.I1_NEAR, tables.I1_FAR, x) * scale
 
 
-@unary(promotion="float", refuses="c", node="SpecialI0EBackward0", dx=lambda g, x, out: g * (i1e(x) - sign(x) * out))
+def _growing_lanes(b: Any, near: Sequence[float], far: Sequence[float], x: Any, bits: int) -> tuple[Any, Any]:
+    """The same in a kernel, and whether |x| is at most 8."""
+    size = b.abs(x)
+    close = b.le(size, 8.0)
+    inside = chebyshev_lanes(b, near, b.fma(size, 0.25, -1.0), bits)
+    outside = chebyshev_lanes(b, far, b.sub(b.div(16.0, size), 1.0), bits)
+    return b.select(close, inside, b.div(outside, b.sqrt(size))), close
+
+
+def _i0e_lanes(b: Any, x: Any, bits: int) -> Any:
+    return _growing_lanes(b, tables.I0_NEAR, tables.I0_FAR, x, bits)[0]
+
+
+def _i1e_lanes(b: Any, x: Any, bits: int) -> Any:
+    size, close = _growing_lanes(b, tables.I1_NEAR, tables.I1_FAR, x, bits)
+    return b.mul(size, b.select(close, x, b.copysign(1.0, x)))
+
+
+@unary(
+    promotion="float",
+    refuses="c",
+    scalar=in_wide_lanes(_i0e_lanes),
+    native=7e-8,
+    node="SpecialI0EBackward0",
+    dx=lambda g, x, out: g * (i1e(x) - sign(x) * out),
+)
 @in_double
 def i0e(x: Any) -> Any:
     """exp(-|x|) I₀(x), I₀ the modified Bessel function of the first kind."""
@@ -56,6 +81,8 @@ def i0e(x: Any) -> Any:
 @unary(
     promotion="float",
     refuses="c",
+    scalar=in_wide_lanes(_i1e_lanes),
+    native=7e-8,
     node="SpecialI1EBackward0",
     dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: i0e(x) - out * (sign(x) + 1.0 / z)),
 )
@@ -65,7 +92,13 @@ def i1e(x: Any) -> Any:
     return _i1e_array(x)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x: g * i1(x))
+@unary(
+    promotion="float",
+    refuses="c",
+    scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i0e_lanes(b, x, bits))),
+    native=7e-8,
+    dx=lambda g, x: g * i1(x),
+)
 @in_double
 def i0(x: Any) -> Any:
     """I₀(x), the modified Bessel function of the first kind; NaN at infinity, as a product of 0 and ∞."""
@@ -75,6 +108,8 @@ def i0(x: Any) -> Any:
 @unary(
     promotion="float",
     refuses="c",
+    scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i1e_lanes(b, x, bits))),
+    native=7e-8,
     node="SpecialI1Backward0",
     dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: i0(x) - out / z),
 )

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.order import in_order
 from adjoint.core.parameters import parameters_of
 
 Evaluate = Callable[..., Any]
+SINGLE = 1e-11  # of the largest term: what is smaller does not reach a float32
 
 
 def chebyshev(coefficients: Sequence[float], t: Any) -> Any:
@@ -23,6 +25,26 @@ def chebyshev(coefficients: Sequence[float], t: Any) -> Any:
         later += c
         this, before, later = later, this, before
     return t * this - before + coefficients[0]
+
+
+def chebyshev_lanes(b: Any, coefficients: Sequence[float], t: Any, bits: int) -> Any:
+    """The same in a kernel, of float64 `t`, as exact as a result of that many bits needs."""
+    least = 0.0 if bits == 64 else SINGLE * max(map(abs, coefficients))
+    coefficients = coefficients[: max(i for i, c in enumerate(coefficients) if abs(c) > least) + 1]
+    twice = b.add(t, t)
+    this = before = b.mul(t, 0.0)
+    for c in reversed(coefficients[1:]):
+        this, before = b.fma(twice, this, b.sub(c, before)), this
+    return b.fma(t, this, b.sub(coefficients[0], before))
+
+
+def in_wide_lanes(function: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any], Any]:
+    """A kernel's formula, of float64 and the bits of what is wanted, for operands of any floating type."""
+
+    def lanes(b: Any, x: Any) -> Any:
+        return b.cast(function(b, b.wide(x), x.type.bits), x.type.scalar)
+
+    return lanes
 
 
 def in_pieces(x: Any, *pieces: tuple[Any, Evaluate]) -> Any:
@@ -42,6 +64,8 @@ def in_double(function: Evaluate) -> Evaluate:
     @wraps(function)
     def call(*operands: Any) -> Any:
         kind = next(x.dtype for x in operands if hasattr(x, "dtype"))
+        if len(operands) == 1 and operands[0].ndim > 1 and not operands[0].flags.c_contiguous:
+            return in_order(call, operands[0])
         wide = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
         with np.errstate(all="ignore"):
             out = function(*[x.reshape(-1) for x in wide])

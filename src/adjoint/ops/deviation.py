@@ -39,9 +39,8 @@ def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     if not keepdims and (found := folded(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
         return found
     centred = x - reduction.add_reduce(x, axes, None, None, True) / float(prod([x.shape[a] for a in axes]))
-    return (
-        reduction.add_reduce(np.square(centred, out=centred if x.ndim else None), axes, None, None, keepdims) / freedom
-    )
+    squares = np.square(centred, out=centred if x.ndim else None)
+    return reduction.row_major(reduction.add_reduce(squares, axes, None, None, keepdims), keepdims) / freedom
 
 
 def root(x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import binary, primitive, unary
+from adjoint.core.order import keeping_order
 from adjoint.core.spec import Spec
 from adjoint.ops.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
 from adjoint.ops.complex import is_complex
@@ -45,6 +46,7 @@ def atanh(x: Any) -> Any:
     dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
     native=8e-8,
 )
+@keeping_order
 def erfc(x: Any) -> Any:
     """1 - erf x, accurate where erf x is near 1."""
     wide = np.asarray(x, np.float64)
@@ -210,4 +212,7 @@ def _finite(x: Any) -> Any:
 @primitive(family="elementwise", spec=_same, dx=lambda g, x: where(_finite(x), g, 0.0))
 def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
     """x with NaN, ∞ and -∞ replaced, by 0 and the largest numbers unless given."""
+    if x.dtype.kind == "f" and posinf is neginf is None:
+        ends = np.finfo(x.dtype)
+        return np.where(np.isnan(x), x.dtype.type(nan or 0.0), x).clip(ends.min, ends.max)
     return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.order import keeping_order
+
 # Each row is a polynomial, lowest power first: numerator, denominator.
 SMALL = (
     (1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02,
@@ -46,9 +48,9 @@ QUOTIENT = np.array(
 BATCH = 4096  # elements whose powers stay in the cache
 
 
+@keeping_order
 def erf_array(x: Any) -> Any:
     """erf(x), element by element, in the type of x (float64 inside)."""
-    x = np.asarray(x)
     if x.dtype.kind == "f" and x.itemsize < 8:
         flat = x.ravel()
         parts = [_rounded(flat[i : i + BATCH]) for i in range(0, x.size, BATCH)]

@@ -1,7 +1,7 @@
-"""The gamma function's logarithm and its derivatives, and the inverse of erf: what NumPy lacks, in float64 inside.
+"""The gamma function's logarithm and its derivatives: what NumPy lacks, in float64 inside.
 
-Sources: Abramowitz & Stegun 6.3.7, 6.3.18 (reflection, asymptotic series), 23.2.9 (ζ by Euler and Maclaurin); the start
-for erf⁻¹ is Giles, "Approximating the erfinv function", 2010.
+Sources: Abramowitz & Stegun 6.1.17, 6.1.41, 6.3.7, 6.3.18 (reflections, asymptotic series), 23.2.9 (ζ by Euler and
+Maclaurin).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.families import primitive, unary
+from adjoint.core.order import in_order
 from adjoint.core.spec import Spec
-from adjoint.ops.error_function import erf_array
-from adjoint.ops.transcendental import exp
+from adjoint.ops.chebyshev import in_wide_lanes
 
 Evaluate = Callable[..., Any]
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # B₂, B₄, …
@@ -29,6 +29,8 @@ def in_float64(function: Evaluate) -> Evaluate:
     @wraps(function)
     def call(x: Any, **params: Any) -> Any:
         array = np.asarray(x)
+        if array.ndim > 1 and not array.flags.c_contiguous:
+            return in_order(lambda x: call(x, **params), array)
         with np.errstate(all="ignore"):
             out = function(array.astype(np.float64).reshape(-1), **params)
         return out.reshape(array.shape).astype(array.dtype, copy=False)
@@ -45,7 +47,44 @@ def lgamma_array(x: Any) -> Any:
     return np.where(poles, np.inf, np.fromiter(map(math.lgamma, safe.tolist()), np.float64, safe.size))
 
 
-@unary(refuses="c", promotion="float", dx=lambda g, x: g * digamma(x))
+SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))  # sin(πr) / r, in r²
+COSINE = tuple((-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k) for k in range(12))  # cos(πr)
+SHIFT = 8  # smaller arguments are brought beyond it
+
+
+def _lgamma_lanes(b: Any, x: Any, bits: int) -> Any:
+    """Stirling's series of x + 8 less the logarithm of what lies between, and by reflection left of ½.
+
+    That is exact for float32; near 1 and 2, where the logarithm is nearly 0, it would not be for float64.
+    """
+    if bits == 64:
+        return b.library("lgamma", x)
+    left = b.lt(x, 0.5)
+    y = b.select(left, b.sub(1.0, x), x)
+    near = b.lt(y, float(SHIFT))
+    between = y
+    for k in range(1, SHIFT):
+        between = b.mul(between, b.add(y, float(k)))
+    z = b.select(near, b.add(y, float(SHIFT)), y)
+    inverse = b.reciprocal(z)
+    terms = [c / (2 * k * (2 * k - 1)) for k, c in enumerate(BERNOULLI, 1)]
+    rest = b.fma(inverse, b.horner(b.mul(inverse, inverse), terms), math.log(2 * math.pi) / 2)
+    out = b.add(b.fma(b.sub(z, 0.5), b.log(z), b.neg(z)), rest)
+    out = b.sub(out, b.log(b.select(near, between, 1.0)))
+    out = b.select(b.logical_or(b.eq(y, 1.0), b.eq(y, 2.0)), 0.0, out)
+    r = b.sub(x, b.round(x))
+    sine = b.abs(b.mul(r, b.horner(b.mul(r, r), SINE)))
+    out = b.select(left, b.sub(b.log(b.div(math.pi, sine)), out), out)
+    return b.select(b.isinf(x), math.inf, out)
+
+
+@unary(
+    refuses="c",
+    promotion="float",
+    scalar=in_wide_lanes(_lgamma_lanes),
+    native=1.2e-7,
+    dx=lambda g, x: g * digamma(x),
+)
 def lgamma(x: Any) -> Any:
     """ln |Γ(x)|."""
     return lgamma_array(x)
@@ -63,12 +102,39 @@ def _digamma_array(x: Any) -> Any:
     square = 1.0 / (y * y)
     series = sum(b / (2 * k) * square**k for k, b in enumerate(BERNOULLI, 1))
     total += np.log(y) - 0.5 / y - series
-    out = np.where(left, total - np.pi / np.tan(np.pi * np.where(left, x, 0.25)), total)
+    out = np.where(left, total - np.pi / np.tan(np.pi * np.where(left, x - np.round(x), 0.25)), total)
     out = np.where(left & (x == np.floor(x)), np.nan, out)
     return np.where(x == 0, np.copysign(np.inf, -x), np.where(x == -np.inf, np.nan, out))
 
 
-@unary(refuses="c", promotion="float", dx=lambda g, x: g * polygamma(x, n=1))
+def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
+    left = b.lt(x, 0.5)
+    y = b.select(left, b.sub(1.0, x), x)
+    above, below = b.mul(y, 0.0), b.add(b.mul(y, 0.0), 1.0)  # the sum of 1 / y, 1 / (y + 1), … up to FAR
+    for _ in range(int(FAR)):
+        near = b.lt(y, FAR)
+        above = b.select(near, b.fma(above, y, below), above)
+        below = b.select(near, b.mul(below, y), below)
+        y = b.select(near, b.add(y, 1.0), y)
+    inverse = b.reciprocal(y)
+    square = b.mul(inverse, inverse)
+    series = b.mul(square, b.horner(square, [c / (2 * k) for k, c in enumerate(BERNOULLI, 1)]))
+    total = b.sub(b.sub(b.fma(inverse, -0.5, b.log(y)), series), b.div(above, below))
+    r = b.sub(x, b.round(x))
+    cotangent = b.div(b.horner(b.mul(r, r), COSINE), b.mul(r, b.horner(b.mul(r, r), SINE)))
+    reflected = b.select(b.eq(r, 0.0), math.nan, b.fma(cotangent, -math.pi, total))
+    out = b.select(left, reflected, total)
+    out = b.select(b.eq(x, 0.0), b.copysign(math.inf, b.neg(x)), out)
+    return b.select(b.eq(x, math.inf), math.inf, out)
+
+
+@unary(
+    refuses="c",
+    promotion="float",
+    scalar=in_wide_lanes(_digamma_lanes),
+    native=1e-7,
+    dx=lambda g, x: g * polygamma(x, n=1),
+)
 def digamma(x: Any) -> Any:
     """The derivative of ln Γ(x)."""
     return _digamma_array(x)
@@ -113,29 +179,3 @@ def _hurwitz(x: Any, s: float) -> Any:
 def polygamma(x: Any, *, n: int) -> Any:
     """The n-th derivative of digamma, n ≥ 1."""
     return _polygamma_array(x, n=n)
-
-
-CENTRAL = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
-    0.246640727, 1.50140941,
-)  # fmt: skip
-TAIL = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
-    1.00167406, 2.83297682,
-)  # fmt: skip
-
-
-@in_float64
-def _erfinv_array(y: Any) -> Any:
-    w = -np.log((1.0 - y) * (1.0 + y))
-    x = y * np.where(w < 5, np.polyval(CENTRAL, w - 2.5), np.polyval(TAIL, np.sqrt(np.maximum(w, 5.0)) - 3.0))
-    for _ in range(2):
-        error = erf_array(x) - y
-        x = x - error / (2 / math.sqrt(math.pi) * np.exp(-x * x) + x * error)  # Halley's step
-    return np.where(np.abs(y) == 1, np.copysign(np.inf, y), np.where(np.abs(y) > 1, np.nan, x))
-
-
-@unary(refuses="c", promotion="float", dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)))
-def erfinv(x: Any) -> Any:
-    """The number whose erf is x."""
-    return _erfinv_array(x)

@@ -17,6 +17,7 @@ from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.node import Leaf, Node, Packed, edge
 from adjoint.core.op import Op, bare_node
 from adjoint.core.region import writable
+from adjoint.core.shaping import SHAPER, any_absent, without
 from adjoint.core.site import user_place
 from adjoint.core.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
 from adjoint.core.tensor import Tensor, twin, wrap
@@ -35,6 +36,9 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
     Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, a view of which PyTorch
     forbids it, a shape or type that `x` cannot take, and memory that repeats elements.
     """
+    if unusual.absent and mode.tracer is None and any_absent((x, out)):
+        made: Tensor = without(write, x, out, called, since)
+        return made
     if unusual.count and mode.tracer is not None:
         replacement = mode.tracer.replacement(x, out, called, since)
         if replacement is None:
@@ -55,6 +59,7 @@ def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tens
         # x is replaced by what does not depend on it: it stays in the graph, with a gradient of zero
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
     if unusual.count and mode.tracer is not None:
+        _check_expanded(view, called)
         _rebind(x, out, called, since)
     else:
         array = check_separate(x.array, called, view)
@@ -121,7 +126,7 @@ def check_separate(array: Any, called: str, view: View | None = None) -> Any:
     Raises RuntimeError for memory that may not be written, or in which two elements lie at one place.
     """
     flags = array.flags
-    if not flags.writeable and view is not None and any(step.op.name == "expand" for step in view.steps):
+    if not flags.writeable and is_expanded(view):
         array = writable(array)
         flags = array.flags
     if not flags.writeable or (not flags.forc and _repeats(array)):
@@ -132,6 +137,17 @@ def check_separate(array: Any, called: str, view: View | None = None) -> Any:
             "memory location, or its memory is read-only. Please clone() the tensor before performing the operation."
         )
     return array
+
+
+def is_expanded(view: View | None) -> bool:
+    """True for a view on whose way elements may have been repeated."""
+    return view is not None and any(step.op.name == "expand" for step in view.steps)
+
+
+def _check_expanded(view: View | None, called: str) -> None:
+    """`check_separate` for a view whose memory is not there yet: an array that is laid out as it tells."""
+    if view is not None and is_expanded(view):
+        check_separate(replay(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
 
 
 def _repeats(array: Any) -> bool:
@@ -296,3 +312,6 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     x.array = out.array
     for alias, part in zip(others, parts, strict=True):
         alias.array = part.array
+
+
+SHAPER.write, SHAPER.replay = write, replay

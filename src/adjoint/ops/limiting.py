@@ -10,7 +10,6 @@ from adjoint.core.families import fused
 from adjoint.core.native import source
 from adjoint.core.routine import Routine
 from adjoint.ops.comparison import gt, lt
-from adjoint.ops.memory_order import channels_lie_last
 from adjoint.ops.selection import where
 
 CLAMP = Routine("clamp")
@@ -26,14 +25,12 @@ def _dx(g: Any, x: Any, low: float | None, high: float | None) -> Any:
     return g if high is None else where(gt(x, high), 0.0, g)
 
 
-@fused(composite=_composite, node="ClampBackward1", dx=_dx)
+@fused(composite=_composite, node="ClampBackward1", keeps_order=True, dx=_dx)
 def limited(x: Any, *, low: float | None, high: float | None) -> Any:
     """x where low ≤ x ≤ high, else the bound that it is beyond; NaN stays, and so does the sign of a zero."""
     if source.enabled and (found := CLAMP.call(x, low, high)) is not None:
         return found
-    order: Any = "K" if channels_lie_last(x) else "C"
     if low != 0 and high != 0:
-        return x.clip(low, high, order=order)
+        return x.clip(low, high)
     out = x if low is None else np.where(np.less(x, low), x.dtype.type(low), x)
-    out = out if high is None else np.where(np.greater(out, high), x.dtype.type(high), out)
-    return np.asarray(out, order=order)
+    return out if high is None else np.where(np.greater(out, high), x.dtype.type(high), out)

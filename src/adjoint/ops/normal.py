@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.core.families import unary
 from adjoint.ops import chebyshev_tables as tables
 from adjoint.ops.arithmetic import square
-from adjoint.ops.chebyshev import chebyshev, in_double, in_pieces
+from adjoint.ops.chebyshev import chebyshev, chebyshev_lanes, in_double, in_pieces, in_wide_lanes
 from adjoint.ops.comparison import lt
 from adjoint.ops.elementary import erfc
 from adjoint.ops.selection import where
@@ -92,9 +92,36 @@ def _quantile_below(p: Any) -> Any:
     return np.where(p == 0, -np.inf, (np.log(x) + rest) / x - x)
 
 
+def _below_lanes(b: Any, p: Any, bits: int, least: float) -> Any:
+    """`_quantile_below` in a kernel, where p is 0 or at least `least`."""
+    x = b.sqrt(b.mul(b.log(p), -2.0))
+    inverse = b.reciprocal(x)
+    rest = chebyshev_lanes(b, tables.QUANTILE_NEAR, b.mul(b.sub(inverse, 5 / 16), 16 / 3), bits)
+    if least < math.exp(-32):
+        place = b.mul(b.sub(inverse, (1 / 8 + 1 / 39) / 2), 2 / (1 / 8 - 1 / 39))
+        rest = b.select(b.le(x, 8.0), rest, chebyshev_lanes(b, tables.QUANTILE_FAR, place, bits))
+    value = b.sub(b.mul(b.add(b.log(x), rest), inverse), x)
+    return b.select(b.eq(p, 0.0), -math.inf, value)
+
+
+def _middle_lanes(b: Any, y: Any, bits: int) -> Any:
+    """`_quantile_middle` of y + 1/2 in a kernel."""
+    place = b.fma(b.mul(y, y), 2 / 0.375**2, -1.0)
+    return b.mul(y, chebyshev_lanes(b, tables.QUANTILE_MIDDLE, place, bits))
+
+
+def _ndtri_lanes(b: Any, p: Any, bits: int) -> Any:
+    y = b.sub(p, 0.5)
+    upper = b.gt(y, 0.0)
+    below = _below_lanes(b, b.select(upper, b.sub(1.0, p), p), bits, 0.0)
+    return b.select(b.le(b.abs(y), 0.375), _middle_lanes(b, y, bits), b.select(upper, b.neg(below), below))
+
+
 @unary(
     promotion="float",
     refuses="c",
+    scalar=in_wide_lanes(_ndtri_lanes),
+    native=7e-8,
     node="SpecialNdtriBackward0",
     dx=lambda g, out: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
 )
@@ -107,3 +134,32 @@ def ndtri(x: Any) -> Any:
         ((x >= 0.125) & (x <= 0.875), _quantile_middle),
         ((x > 0.875) & (x <= 1), lambda p: -_quantile_below(1 - p)),
     )
+
+
+def _erfinv_lanes(b: Any, x: Any, bits: int) -> Any:
+    size = b.abs(x)
+    below = _below_lanes(b, b.fma(size, -0.5, 0.5), bits, 2.0 ** (-25 if bits == 32 else -54))
+    near = _middle_lanes(b, b.mul(x, 0.5), bits)
+    return b.mul(b.select(b.le(size, 0.75), near, b.copysign(below, x)), ROOT_HALF)
+
+
+@unary(
+    promotion="float",
+    refuses="c",
+    scalar=in_wide_lanes(_erfinv_lanes),
+    native=7e-8,
+    dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)),
+)
+@in_double
+def erfinv(x: Any) -> Any:
+    """The number whose erf is x: Φ⁻¹((1 + x) / 2) / √2."""
+    size = np.abs(x)
+    near, far = size <= 0.75, (size > 0.75) & (size <= 1)
+    return (
+        in_pieces(x, (near, _erfinv_near), (far, lambda x: np.copysign(_quantile_below((1 - np.abs(x)) / 2), x)))
+        * ROOT_HALF
+    )
+
+
+def _erfinv_near(x: Any) -> Any:
+    return x / 2 * chebyshev(tables.QUANTILE_MIDDLE, 2 * (x / 0.75) ** 2 - 1)

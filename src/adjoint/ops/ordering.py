@@ -94,6 +94,17 @@ def _in_order(rows: Any, descending: bool) -> Any:
     return rows.shape[-1] - 1 - order[..., ::-1]
 
 
+@primitive(spec=lambda x, *, axis: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
+def middle_of_present(x: Any, *, axis: int) -> Any:
+    """The index of the lower of the middle elements along `axis` of those that are not NaN."""
+    size = x.shape[axis]
+    present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
+    places = (np.maximum(present, 1) - 1) // 2
+    if places.size and (places == places.flat[0]).all():
+        return ranked.op.evaluate(x, axis=axis, rank=int(places.flat[0]))  # type: ignore[attr-defined]
+    return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
+
+
 @primitive(spec=lambda x, *, axis, rank: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
 def ranked(x: Any, *, axis: int, rank: int) -> Any:
     """The index of the element that sorting x along `axis` puts at `rank`, equals in order; NaN is the largest."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -11,28 +12,38 @@ import numpy as np
 
 from adjoint.core.dtype import default
 from adjoint.core.hooks import NodeHooks
+from adjoint.core.making import make
 from adjoint.core.mode import mode, unrecorded, unusual
 from adjoint.core.node import Output, Recorded, tick
 from adjoint.core.release import freed_without_recursion
 from adjoint.core.site import user_place
-from adjoint.core.storage import Made, View, share_view
+from adjoint.core.storage import Made, Storage, View, share_view, storage_of
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.ops.movement import cat, reshape, select, slice
+
+MANY = Made.AS_ONE_OF_MANY
 
 
 def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
     """Slices of these sizes along `axis`, one after another."""
-    whole = [(0, n, 1) for n in x.array.shape]
+    pieces = _views(x, slice, *_places(x.array.shape, tuple(sizes), axis))
+    return _recorded(x, pieces, axis, called)
+
+
+@lru_cache(256)
+def _places(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int) -> tuple[list[dict[str, Any]], list[Any]]:
+    """For slices of these sizes the parameters of each, and what NumPy calls it."""
+    whole = [(0, n, 1) for n in shape]
     before, after = whole[:axis], whole[axis + 1 :]
     rest = (builtins.slice(None),) * axis
-    places, keys, start = [], [], 0
+    places: list[dict[str, Any]] = []
+    keys, start = [], 0
     for n in sizes:
         end = start + n
         places.append({"bounds": (*before, (start, end, 1), *after)})
         keys.append((*rest, builtins.slice(start, end)))
         start = end
-    pieces = _views(x, slice, places, keys)
-    return _recorded(x, pieces, axis, called)
+    return places, keys
 
 
 def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -49,10 +60,14 @@ def _views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) 
         with unrecorded():
             return [move(x, **params) for params in places]
     op, array = move.op, x.array
+    storage_of(x)
+    if type(x.memory) is Storage:
+        seen = make.seen
+        return [seen(array[key], x, op, params, None, None) for params, key in zip(places, keys, strict=True)]
     pieces = []
     for params, key in zip(places, keys, strict=True):
         piece = wrap(array[key])
-        share_view(x, piece, op, params, Made.AS_ONE_OF_MANY)
+        share_view(x, piece, op, params)
         pieces.append(piece)
     return pieces
 
@@ -62,7 +77,7 @@ def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) 
         return tuple(pieces)
     for piece in pieces:
         if type(piece.memory) is View:
-            piece.memory.made = Made.AS_ONE_OF_MANY
+            piece.memory.made = MANY
     node = x.node
     if node is not None and pieces and not (mode.floor >= 0 and node.order < mode.floor):
         maker = called(x, [piece.array.shape for piece in pieces], axis)

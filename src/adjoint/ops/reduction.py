@@ -106,7 +106,15 @@ def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`."""
     if not keepdims and (found := folded(SUM, SUM_OF_ALL, x, axes)) is not None:
         return found
-    return add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+    return row_major(add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
+
+
+def row_major(out: Any, keepdims: bool = False) -> Any:
+    """What NumPy folded, which lies as the operand did: PyTorch makes a row-major tensor, of which there are views.
+
+    With `keepdims` it stays so: what it is subtracted from, or divides, then keeps its order without a glance at that.
+    """
+    return out if keepdims or out.ndim < 2 or out.flags.c_contiguous else np.ascontiguousarray(out)
 
 
 def _mean_dx(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
@@ -126,7 +134,7 @@ def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""
     if not keepdims and (found := folded(MEAN, MEAN_OF_ALL, x, axes)) is not None:
         return found
-    return add_reduce(x, axis=axes, keepdims=keepdims) / _count(x.shape, axes)
+    return row_major(add_reduce(x, axis=axes, keepdims=keepdims), keepdims) / _count(x.shape, axes)
 
 
 @reduction(
@@ -135,7 +143,7 @@ def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 )  # fmt: skip
 def max(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Largest element along `axes`; ties share the gradient equally."""
-    return maximum_reduce(x, axis=axes, keepdims=keepdims)
+    return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction(
@@ -144,13 +152,13 @@ def max(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 )  # fmt: skip
 def min(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Smallest element along `axes`; ties share the gradient equally."""
-    return minimum_reduce(x, axis=axes, keepdims=keepdims)
+    return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction(combine="mul", identity=1, dx=lambda g, x, axes: g * others(x, axes))
 def prod(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Π over `axes`; zeros are differentiated exactly."""
-    return multiply_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+    return row_major(multiply_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
 
 
 def others(x: Any, axes: tuple[int, ...]) -> Any:
@@ -191,13 +199,13 @@ def _products_before(x: Any) -> Any:
 @reduction(spec=_truth, combine="logical_or", identity=False)
 def any(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """True if an element along `axes` is not zero."""
-    return or_reduce(x, axis=axes, keepdims=keepdims)
+    return row_major(or_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction(spec=_truth, combine="logical_and", identity=True)
 def all(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """True if no element along `axes` is zero."""
-    return and_reduce(x, axis=axes, keepdims=keepdims)
+    return row_major(and_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 def _index_spec(x: Any, *, axis: int, keepdims: bool) -> Spec:
@@ -223,7 +231,7 @@ def argmin(x: Any, *, axis: int, keepdims: bool) -> Any:
 )
 def cumsum(x: Any, *, axis: int) -> Any:
     """Running sum along `axis`."""
-    return np.cumsum(x, axis=axis, dtype=x.dtype)
+    return row_major(np.cumsum(x, axis=axis, dtype=x.dtype))
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:

@@ -68,7 +68,11 @@ def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
 @primitive(spec=_same, dx=_logcumsumexp_dx)
 def logcumsumexp(x: Any, *, axis: int) -> Any:
     """ln of the running sum of eˣ along `axis`."""
-    return _complex_logcumsumexp(x, axis) if x.dtype.kind == "c" else np.logaddexp.accumulate(x, axis=axis)
+    return (
+        _complex_logcumsumexp(x, axis)
+        if x.dtype.kind == "c"
+        else np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
+    )
 
 
 def _complex_logcumsumexp(x: Any, axis: int) -> Any:
@@ -92,6 +96,7 @@ def _where_spec(x: Any, *, axis: int, largest: bool) -> Spec:
 @primitive(spec=_where_spec)
 def where_extreme(x: Any, *, axis: int, largest: bool) -> Any:
     """Where the running maximum (or minimum) along `axis` was last attained; NaN is the extreme from there on."""
+    x = np.asarray(x, order="C")
     best = (np.maximum if largest else np.minimum).accumulate(x, axis=axis)
     own = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
     attained = (x == best) | (np.isnan(x) if x.dtype.kind == "f" else False)

@@ -11,8 +11,10 @@ from adjoint.core.dtype import promote
 from adjoint.core.families import primitive
 from adjoint.core.native import source
 from adjoint.core.op import apply
+from adjoint.core.order import in_order
 from adjoint.core.routine import Routine
 from adjoint.core.spec import Spec, broadcast_shapes
+from adjoint.core.tensor import Tensor
 from adjoint.ops.comparison import logical_not
 
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
@@ -78,6 +80,8 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.array.dtype is y.array.dtype:
+        return apply(op, (condition, x, y), {})
     arrays = [getattr(v, "array", v) for v in (x, y)]
     kinds = [getattr(a, "dtype", None) for a in arrays]
     if kinds[0] is not kinds[1] or kinds[0] is None:
@@ -123,6 +127,8 @@ def number_in(value: Any, dtype: Any) -> Any:
 def cast(x: Any, *, dtype: Any) -> Any:
     """x with elements of another type, real ones of the real parts; the gradient takes the type of x again."""
     array = np.asarray(x)
+    if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours
+        return in_order(lambda x: cast.op.evaluate(x, dtype=dtype), array)  # type: ignore[attr-defined]
     return (array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array).astype(dtype)
 
 

@@ -111,7 +111,9 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad.detach_().zero_()
+                    if p.grad.grad_fn is not None:
+                        p.grad.detach_()
+                    p.grad.requires_grad_(False).zero_()
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""

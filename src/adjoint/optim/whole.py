@@ -83,7 +83,7 @@ def _by_kernel(native: Native, arrays: tuple[Any, ...], numbers: tuple[Any, ...]
 
 def _is_own(t: Tensor) -> bool:
     """True for a tensor that may be written wherever it lies: no view, row-major, and no constant."""
-    return t.array.flags.carray and view_of(t) is None and not is_inference(t)
+    return type(t.array) is np.ndarray and t.array.flags.carray and view_of(t) is None and not is_inference(t)
 
 
 def _shared(array: Any, arrays: tuple[Any, ...]) -> bool:

@@ -73,13 +73,14 @@ class profile:
     """
 
     def __init__(
-        self, *, activities: Iterable[ProfilerActivity] | None = None,
+        self, enabled: bool = True, *, activities: Iterable[ProfilerActivity] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None, on_trace_ready: Callable[[Any], Any] | None = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
         self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
         self._endless = schedule is None
         self._ready = on_trace_ready
+        self.enabled = enabled
         self._events: list[Event] = []
         self.step_num = 0
         self.current_action = self._schedule(0)
@@ -113,16 +114,37 @@ class profile:
 
     def record(self, event: Event) -> None:
         """Take the event, if this step is recorded."""
-        if self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+        if self.enabled and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self._events.append(event)
 
     def events(self) -> EventList:
         """All blocks, in the order in which they ended."""
         return EventList(self._events)
 
+    @property
+    def function_events(self) -> EventList:
+        """All blocks, in the order in which they ended."""
+        return self.events()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds in all blocks, those within others counted twice."""
+        return self.total_average().cpu_time_total
+
+    def total_average(self) -> Event:
+        """All blocks as one."""
+        return self.events().total_average()
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+        """The blocks one by one: see `key_averages().table()` for one row a name."""
+        return self.events().table(sort_by, row_limit, **kwargs)
+
+    def __str__(self) -> str:
+        return self.table()
+
     def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
         """One event for each name: how often it was met, and how long it took in all."""
-        return EventList(self._events).key_averages()
+        return self.events().key_averages()
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events as JSON that browsers show as a trace."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from adjoint.core.device import device
 from adjoint.core.dtype import dtype
+from adjoint.core.elsewhere import Absent, Elsewhere
 from adjoint.core.size import Size
 from adjoint.core.spoken import spoken
 from adjoint.core.tensor import Tensor
@@ -43,20 +44,22 @@ def stand_in() -> None:
 
 
 class Finder(MetaPathFinder):
-    """Finds `torch` and its submodules in adjoint."""
+    """Finds `torch` and its submodules, and `functorch`, in adjoint."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname == "torch":
             return ModuleSpec(fullname, Same(_torch), origin=sys.modules["adjoint"].__file__, is_package=True)
+        if fullname == "functorch":  # once a package of its own, now one of PyTorch's
+            return ModuleSpec(fullname, Same(_functorch), is_package=True)
         if not fullname.startswith("torch."):
             return None
         found = _part("adjoint" + fullname.removeprefix("torch"))
         if found is not None:
             return ModuleSpec(fullname, Same(lambda: found), is_package=hasattr(found, "__path__"))
         if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":  # an import; others only ask
-            raise missing_module(fullname)
+            return ModuleSpec(fullname, Same(_absent(fullname)), is_package=True)
         return None
 
     def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
@@ -104,6 +107,15 @@ def _part(name: str) -> ModuleType | None:
     return found if isinstance(found, ModuleType) else None
 
 
+def _absent(name: str) -> Callable[[], ModuleType]:
+    """Makes a part of a part that is not here. Raises ModuleNotFoundError where there is no such whole."""
+    whole = sys.modules.get(name.rpartition(".")[0])
+    if not isinstance(whole, Absent):
+        raise missing_module(name)
+    reason = whole.reason
+    return lambda: Absent(name, reason)
+
+
 def _torch() -> ModuleType:
     """The module `torch`: adjoint's names, PyTorch's version."""
     adjoint = sys.modules["adjoint"]
@@ -132,10 +144,14 @@ def _torch() -> ModuleType:
         return found
 
     names.update(
-        __getattr__=find_or_tell, __dir__=lambda: sorted({*names, *dir(adjoint)} - OWN), __version__=VERSION,
-        __path__=[], __file__=adjoint.__file__,
+        torch=torch, __getattr__=find_or_tell, __dir__=lambda: sorted({*names, *dir(adjoint)} - OWN),
+        __version__=VERSION, __path__=[], __file__=adjoint.__file__,
     )  # fmt: skip
     return torch
+
+
+def _functorch() -> ModuleType:
+    return Elsewhere("functorch", "adjoint.func adjoint.func.stateless")
 
 
 def _starred(adjoint: ModuleType) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle as pickle  # programs name it as torch.serialization.pickle
 from typing import Any, BinaryIO
 
 from adjoint.serialization.archive import FileError

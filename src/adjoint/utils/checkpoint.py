@@ -10,18 +10,20 @@ from typing import Any
 from adjoint.autograd.backward import backward
 from adjoint.autograd.engine import running_pass
 from adjoint.autograd.function import Function
+from adjoint.core.autocast import as_it_is
 from adjoint.core.generator import default_generator
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.tensor import Tensor
 from adjoint.utils.checkpoint_debug import Comparison
+from adjoint.utils.checkpoint_devices import DefaultDeviceType, get_device_states, set_device_states
 from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, Filling, Frame, GraphExecGroup
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "GraphExecGroup", "check_backward_validity", "checkpoint",
-    "checkpoint_sequential", "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
-    "set_checkpoint_early_stop",
+    "CheckpointError", "CheckpointFunction", "DefaultDeviceType", "GraphExecGroup", "check_backward_validity",
+    "checkpoint", "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
 
@@ -42,10 +44,10 @@ def checkpoint(
 ) -> Any:
     """function(*args, **kwargs), of which backward keeps only the tensors in `args`, and runs it again for the rest.
 
-    Random numbers are the same both times, unless `preserve_rng_state=False` is passed. `context_fn` gives two
-    contexts, for the first call and for the second. `early_stop`: the second call ends with the last value that is
-    needed. `determinism_check="none"`: shapes and types need not be the same again. `debug`: if they are not, the error
-    lists the ops of both calls.
+    Random numbers are the same both times, unless `preserve_rng_state=False` is passed, and so is `autocast`.
+    `context_fn` gives two contexts, for the first call and for the second. `early_stop`: the second call ends with the
+    last value that is needed. `determinism_check="none"`: shapes and types need not be the same again. `debug`: if they
+    are not, the error lists the ops of both calls.
     `use_reentrant=True`: the first call is not recorded, and the second is differentiated by a backward pass of its
     own; all of the function runs, the tensors must be arguments themselves, and `grad` cannot be used.
     A step that is being compiled calls the function once, and the program computes again. Raises CheckpointError if the
@@ -124,6 +126,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random = default_generator.place() if preserve_rng_state else None
+        ctx.precision = as_it_is()
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -146,7 +149,7 @@ class CheckpointFunction(Function):
         try:
             if ctx.random is not None:
                 default_generator.move_to(ctx.random)
-            with Scope(recording=True):
+            with Scope(recording=True), ctx.precision:
                 outputs = ctx.run_function(*inputs)
         finally:
             if ctx.random is not None:

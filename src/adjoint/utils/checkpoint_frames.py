@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from adjoint.autograd.engine import running_pass
 from adjoint.autograd.saved import Packer, keep, push
+from adjoint.core.autocast import as_it_is
 from adjoint.core.generator import default_generator
 from adjoint.core.mode import Scope, set_modes
 from adjoint.core.mode import mode as current
@@ -60,6 +61,7 @@ class Frame:
         self.function, self.kwargs = function, kwargs
         self.args = [keep(x) if isinstance(x, Tensor) else _constant(x) for x in args]
         self.random = default_generator.place() if preserve_rng_state else None
+        self.precision = as_it_is()
         self.again, self.check, self.early_stop, self.explain = again, check, early_stop, explain
         self.slots: list[weakref.ref[Slot]] = []
         self.facts: list[Fact | None] = []
@@ -103,7 +105,7 @@ class Frame:
         try:
             if self.random is not None:
                 default_generator.move_to(self.random)
-            with Scope(recording=True, packers=current.packers), self.again:
+            with Scope(recording=True, packers=current.packers), self.precision, self.again:
                 push(_Refilling(weakref.ref(self), round))
                 self.function(*args, **self.kwargs)
         except Filled:

@@ -31,6 +31,17 @@ def test_a_loop_is_a_range(bounds: tuple[int, int, int], dynamic: bool) -> None:
     assert out.tolist() == [sum(range(low, high, step)), len(range(low, high, step))]
 
 
+def test_the_counter_of_a_loop_that_carries_nothing_is_hidden_from_loop_strength_reduction() -> None:
+    b = Builder()
+    with b.kernel("counted"):
+        with b.loop(0, 3) as plain:
+            pass
+        with b.loop(0, 3, carried=[b.constant(0, I64)]) as summing:
+            summing.yields(summing.carried[0])
+    assert f"{plain.index.name} = call i64 @llvm.expect.i64(" in b.text()
+    assert f"{summing.index.name} = phi i64" in b.text()
+
+
 def test_nested_loops_and_conditions() -> None:
     out = np.zeros(1, "i8")
 

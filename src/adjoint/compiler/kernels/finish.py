@@ -134,7 +134,6 @@ class Finish:
     def _places(self, origin: Sequence[Reg]) -> dict[Access, Reg]:
         """Each access at the block's origin: an address, or the index of an element that is made."""
         b, places = self.b, {}
-        origin = [b.opaque(at) for at in origin]
         for access in (*self.epilogue.reads.values(), *(access for _, access in self.epilogue.writes)):
             if access in places:
                 continue

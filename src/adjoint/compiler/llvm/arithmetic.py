@@ -34,8 +34,7 @@ class Arithmetic(Logic):
         register = register or next((v for v in (x, y, z) if isinstance(v, Reg)), None)
         if register is None or not register.type.is_float:
             raise TypeError(f"fma: needs floats, got {x}, {y}, {z}")
-        x, y, z = (self.operands(v, register)[0] for v in (x, y, z))
-        return self.intrinsic("fma", x, y, z)
+        return self.intrinsic("fma", *(self.operands(v, register)[0] for v in (x, y, z)))
 
     def neg(self, x: Reg) -> Reg:
         """-x."""
@@ -98,16 +97,6 @@ class Arithmetic(Logic):
         """The nearest integer, halves to even."""
         # Not `roundeven`: where there is no instruction it becomes a call, which not every C library has.
         return self._rounding("nearbyint", x)
-
-    def floor_divide(self, x: Operand, y: Operand) -> Reg:
-        """floor(x / y) as NumPy's: 0 for an integer over 0."""
-        x, y = self.operands(x, y)
-        return self._float_division(x, y)[0] if x.type.is_float else self._integer_division(x, y)[0]
-
-    def remainder(self, x: Operand, y: Operand) -> Reg:
-        """x - y * floor(x / y) with the sign of y, as NumPy's: 0 for an integer over 0."""
-        x, y = self.operands(x, y)
-        return self._float_division(x, y)[1] if x.type.is_float else self._integer_division(x, y)[1]
 
     def horner(self, x: Reg, coefficients: Sequence[float]) -> Reg:
         """c[0] + c[1] x + c[2] x² + …, one fma each."""
@@ -188,38 +177,3 @@ class Arithmetic(Logic):
         if integral and x.type.kind != "ptr":
             return x
         raise TypeError(f"{name}: not defined for {x.type}")
-
-    def _integer_division(self, x: Reg, y: Reg) -> tuple[Reg, Reg]:
-        type = x.type
-        if not type.is_integer:
-            raise TypeError(f"floor_divide: not defined for {type}")
-        zero = self.eq(y, 0)
-        if type.kind == "u":
-            safe = self.select(zero, 1, y)
-            quotient = self.emit(f"udiv {type.text} {x.name}, {safe.name}", type)
-            rest = self.emit(f"urem {type.text} {x.name}, {safe.name}", type)
-            return self.select(zero, 0, quotient), self.select(zero, 0, rest)
-        # Over 0 the instruction traps, and so it does where the quotient overflows: -2**31 // -1 is -2**31.
-        overflow = self.logical_and(self.eq(x, -(2 ** (type.bits - 1))), self.eq(y, -1))
-        safe = self.select(self.logical_or(zero, overflow), 1, y)
-        quotient = self.emit(f"sdiv {type.text} {x.name}, {safe.name}", type)
-        rest = self.sub(x, self.mul(quotient, safe))
-        down = self.logical_and(self.ne(rest, 0), self.lt(self.bitwise_xor(rest, safe), 0))
-        quotient = self.select(down, self.sub(quotient, 1), quotient)
-        rest = self.select(down, self.add(rest, safe), rest)
-        return self.select(zero, 0, quotient), self.select(zero, 0, rest)
-
-    def _float_division(self, x: Reg, y: Reg) -> tuple[Reg, Reg]:
-        # The steps of Python's float division, so that quotient and remainder agree.
-        rest = self.emit(f"frem {x.type.text} {x.name}, {y.name}", x.type)
-        exact = self.eq(rest, 0.0)
-        down = self.logical_and(self.logical_not(exact), self.logical_xor(self.lt(y, 0.0), self.lt(rest, 0.0)))
-        ratio = self.div(x, y)
-        quotient = self.div(self.sub(x, rest), y)
-        quotient = self.select(down, self.sub(quotient, 1.0), quotient)
-        whole = self.floor(quotient)
-        whole = self.select(self.gt(self.sub(quotient, whole), 0.5), self.add(whole, 1.0), whole)
-        whole = self.select(self.eq(quotient, 0.0), self.copysign(0.0, ratio), whole)
-        whole = self.select(self.eq(y, 0.0), ratio, whole)
-        signed = self.select(down, self.add(rest, y), rest)
-        return whole, self.select(exact, self.copysign(0.0, y), signed)

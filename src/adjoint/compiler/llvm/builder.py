@@ -1,12 +1,12 @@
 """The builder of kernels: every operation a kernel can be made of, as methods that append LLVM assembly.
 
-    b = Builder()
-    with b.kernel("scale") as (args, tile, thread):
-        x, y = b.argument(args, 0), b.argument(args, 1)
-        with b.loop(0, 1024, step=16) as loop:
-            value = b.load(b.gep(x, loop.index, F32), F32.of(16))
-            b.store(b.mul(b.exp(value), 2.0), b.gep(y, loop.index, F32))
-    text = b.text()
+b = Builder()
+with b.kernel("scale") as (args, tile, thread):
+    x, y = b.argument(args, 0), b.argument(args, 1)
+    with b.loop(0, 1024, step=16) as loop:
+        value = b.load(b.gep(x, loop.index, F32), F32.of(16))
+        b.store(b.mul(b.exp(value), 2.0), b.gep(y, loop.index, F32))
+text = b.text()
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from adjoint.compiler.llvm import (
     hyperbolic,
     logarithm,
     power,
+    precision,
     trigonometric,
 )
 from adjoint.compiler.llvm.memory import Memory
 
 
 class Builder(Memory):
-    """Writes one module; see `Emitter`, `Control`, `Logic`, `Arithmetic`, `Lanes`, `Memory` for its other methods.
+    """Writes one module; see `Emitter`, `Control`, `Logic`, `Arithmetic`, `Lanes`, `Division`, `Memory` for the rest.
 
     A number given for an operand is a constant of the other's type, and a scalar register is spread over the
     other's lanes. One lane or sixteen, an operation gives the same bits.
@@ -59,3 +60,6 @@ class Builder(Memory):
     erfc = error_function.erfc
 
     pow = power.pow
+
+    wide = precision.widen
+    library = precision.library

@@ -7,6 +7,7 @@ import math
 import operator
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import overload
 
 import numpy as np
@@ -100,17 +101,17 @@ class Emitter:
 
     def operands(self, x: Operand, y: Operand) -> tuple[Reg, Reg]:
         """Both as registers of one type: numbers become constants, a scalar is spread over the other's lanes."""
+        if isinstance(x, Reg) and isinstance(y, Reg) and x.type == y.type:
+            return x, y
         if not isinstance(x, Reg):
             if not isinstance(y, Reg):
                 raise TypeError(f"an operation needs a register, got {x!r} and {y!r}")
             return self.constant(x, y.type), y
         if not isinstance(y, Reg):
             return x, self.constant(y, x.type)
-        if x.type != y.type:
-            if x.type.scalar != y.type.scalar or 1 not in (x.type.lanes, y.type.lanes):
-                raise TypeError(f"operand types differ, {x.type} and {y.type}")
-            return (self.broadcast(x, y.type.lanes), y) if x.type.lanes == 1 else (x, self.broadcast(y, x.type.lanes))
-        return x, y
+        if x.type.scalar != y.type.scalar or 1 not in (x.type.lanes, y.type.lanes):
+            raise TypeError(f"operand types differ, {x.type} and {y.type}")
+        return (self.broadcast(x, y.type.lanes), y) if x.type.lanes == 1 else (x, self.broadcast(y, x.type.lanes))
 
     def broadcast(self, x: Reg, lanes: int) -> Reg:
         """A scalar repeated in every lane."""
@@ -164,6 +165,11 @@ def _literal(value: float, type: Type) -> str:
         return "true" if value else "false"
     if type.kind == "ptr":
         raise TypeError("a pointer has no constants")
+    return _integer(value, type)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _integer(value: float, type: Type) -> str:
     try:
         integer = operator.index(value)  # type: ignore[arg-type]
     except TypeError:

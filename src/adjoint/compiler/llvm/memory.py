@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from adjoint.compiler.llvm.lanes import Lanes
+from functools import lru_cache
+
+from adjoint.compiler.llvm.division import Division
 from adjoint.compiler.llvm.types import BOOL, I64, PTR, U8, Operand, Reg, Type
 
 
-class Memory(Lanes):
+class Memory(Division):
     """Access to arrays. A mask is a bool register, or a number n for the first n lanes; lanes off it touch nothing.
 
     Addresses are aligned to one element and no more. A bool is one byte in memory, and any byte but 0 is true.
@@ -62,14 +64,6 @@ class Memory(Lanes):
                 f"llvm.masked.store.{stored.type.suffix}.p0", [stored, pointer, _alignment(stored.type), mask]
             )
 
-    def opaque(self, index: Reg) -> Reg:
-        """The same number, of which LLVM does not know how it was made.
-
-        Where one counter leads to many addresses, it looks for the best of all ways to step them, which takes longer
-        than all else together.
-        """
-        return index if index.is_constant else self.intrinsic("expect", index, self.constant(0, index.type))
-
     def gather(self, pointer: Reg, offsets: Reg, type: Type, mask: Reg | int | None = None) -> Reg:
         """One element for each lane, `offsets` (i32 or i64) counted in elements from the pointer."""
         lanes = offsets.type.lanes
@@ -108,9 +102,8 @@ class Memory(Lanes):
         return mask
 
     def _address(self, pointer: Reg, index: Reg, type: Type) -> Reg:
-        element = _stored(type.scalar).text
         return self.emit(
-            f"getelementptr inbounds {element}, ptr {pointer.name}, {index.type.text} {index.name}",
+            f"getelementptr inbounds {_element(type)}, ptr {pointer.name}, {index.type.text} {index.name}",
             PTR.of(index.type.lanes),
         )
 
@@ -122,6 +115,12 @@ class Memory(Lanes):
 
     def _zero(self, type: Type) -> Reg:
         return Reg("null", type) if type.kind == "ptr" else self.constant(0, type)
+
+
+@lru_cache(maxsize=256)
+def _element(type: Type) -> str:
+    """What an array of a type is made of."""
+    return _stored(type.scalar).text
 
 
 def _stored(type: Type) -> Type:

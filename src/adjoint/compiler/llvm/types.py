@@ -29,8 +29,7 @@ class Type(NamedTuple):
     @property
     def suffix(self) -> str:
         """The type as an overloaded intrinsic's name spells it: `f32`, `v16f32`."""
-        scalar = "p0" if self.kind == "ptr" else f"f{self.bits}" if self.kind == "f" else f"i{self.bits}"
-        return scalar if self.lanes == 1 else f"v{self.lanes}{scalar}"
+        return _suffix(self)
 
     @property
     def itemsize(self) -> int:
@@ -51,11 +50,11 @@ class Type(NamedTuple):
 
     @property
     def scalar(self) -> Type:
-        return Type(self.kind, self.bits)
+        return self if self.lanes == 1 else Type(self.kind, self.bits)
 
     def of(self, lanes: int) -> Type:
         """This scalar in `lanes` lanes."""
-        return Type(self.kind, self.bits, lanes)
+        return self if self.lanes == lanes else Type(self.kind, self.bits, lanes)
 
     def __str__(self) -> str:
         name = "ptr" if self.kind == "ptr" else f"{self.kind}{self.bits}"
@@ -102,3 +101,9 @@ def _text(type: Type) -> str:
     else:
         scalar = f"i{type.bits}"
     return scalar if type.lanes == 1 else f"<{type.lanes} x {scalar}>"
+
+
+@lru_cache(maxsize=256)
+def _suffix(type: Type) -> str:
+    scalar = "p0" if type.kind == "ptr" else f"f{type.bits}" if type.kind == "f" else f"i{type.bits}"
+    return scalar if type.lanes == 1 else f"v{type.lanes}{scalar}"

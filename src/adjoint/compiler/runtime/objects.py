@@ -61,7 +61,7 @@ def slots() -> Slots | None:
     """The offsets; None if not all is where it is thought to be."""
     if not reads_arrays() or HEAD != 16 or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    found = Slots(*(_offset(*of) for of in ((Tensor, "array"), (Tensor, "node"), (Tensor, "_grad"), (Leaf, "hooks"))))
+    found = Slots(*(offset(*of) for of in ((Tensor, "array"), (Tensor, "node"), (Tensor, "_grad"), (Leaf, "hooks"))))
     return found if _tensors_agree(found) and _containers_agree() and _arrays_agree() else None
 
 
@@ -71,7 +71,7 @@ def marks() -> Marks | None:
     if slots() is None:
         return None
     of = ((Write, "order"), (Write, "place"), (Write, "outside"), (Storage, "version"))
-    found = Marks(*(_offset(*each) for each in of))
+    found = Marks(*(offset(*each) for each in of))
     write, storage = Write(weakref.ref(Tensor(np.zeros(1)))), Storage()
     write.order, write.place, write.outside, storage.version = (
         a, b, c, d
@@ -85,7 +85,7 @@ def word(address: int) -> int:
     return ctypes.c_uint64.from_address(address).value
 
 
-def _offset(kind: type, name: str) -> int:
+def offset(kind: type, name: str) -> int:
     """Where objects of the type have a slot: its descriptor leads to the slot's description, the third word of it."""
     described = word(id(kind.__dict__[name]) + HEAD + 24)
     return word(described + 16) & 0xFFFF_FFFF

@@ -54,4 +54,9 @@ class Globals(ModuleType):
             super().__setattr__(name, value)
 
 
+def _addindent(s_: str, numSpaces: int) -> str:
+    """The text with so many spaces before each line but the first."""
+    return s_.replace("\n", "\n" + numSpaces * " ")
+
+
 sys.modules[__name__].__class__ = Globals

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from adjoint.data import DataLoader, default_collate, default_convert, get_worker_info
 from adjoint.data.loader import Pass
+from adjoint.utils.data import _utils  # noqa: F401
 
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
 _BaseDataLoaderIter = _SingleProcessDataLoaderIter = _MultiProcessingDataLoaderIter = Pass
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]

@@ -15,7 +15,7 @@ from adjoint.compiler.cache import compile_kernel
 from adjoint.compiler.kernels.code import Code
 from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.llvm.target import host
-from adjoint.compiler.runtime import objects
+from adjoint.compiler.runtime import making, objects
 from adjoint.compiler.runtime.entry import METH_FASTCALL, MethodDef
 from adjoint.compiler.sources import sources
 
@@ -27,9 +27,11 @@ def routine(name: str) -> Callable[..., Any] | None:
     """What gives a routine's result, or None where its operands are not for it; None where Python is not as known."""
     if objects.slots() is None:
         return None
+    making.install()  # what costs as much as the routine spares, where both are there
     engine = load([compile_kernel(_code(name))])
     engine.keep()  # functions of Python's point to it
     definition = MethodDef(name.encode(), engine.address(f"adjoint_{name}"), METH_FASTCALL, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))  # whatever Python's shutdown takes apart
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     _definitions.append(definition)

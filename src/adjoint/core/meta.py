@@ -1,0 +1,70 @@
+"""Tensors of the device "meta": shape and type, no memory and no values.
+
+Such a tensor has an `Absent` array. What is done with it is worked out by the specs of ops, as where a step is traced;
+ops without such an operand compute as ever. While one lives, op calls look out for it: others pay nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from adjoint.core.mode import unusual
+from adjoint.core.spec import Spec, describe
+
+NOT_NUMPY = "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+
+
+class Absent(Spec):
+    """The array of a tensor that has no values."""
+
+    __slots__ = ("__weakref__", "counted")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        super().__init__(tuple(shape), dtype)
+        self.counted = True
+        with unusual.lock:
+            unusual.count += 1
+            unusual.absent += 1
+
+    def __del__(self) -> None:
+        # A collection may run this while the lock is held: then the calls that look out go on doing so.
+        if self.counted and unusual.lock.acquire(blocking=False):
+            try:
+                unusual.count -= 1
+                unusual.absent -= 1
+            finally:
+                unusual.lock.release()
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the elements would take."""
+        return self.size * int(self.dtype.itemsize)
+
+    def refuse(self, reader: str) -> NoReturn:
+        """Raise NotImplementedError, or RuntimeError where one number was asked for: there are no values."""
+        if reader in ("item()", "bool()", "float()", "int()", "complex()", "index()"):
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        if reader == "numpy()":
+            raise TypeError(NOT_NUMPY)
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(NOT_NUMPY)
+
+    def __repr__(self) -> str:
+        return f"<{describe(self)}, on meta>"
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__

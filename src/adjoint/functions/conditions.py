@@ -1,0 +1,50 @@
+"""Conditions that programs state: each raises an error of its kind where they do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_type", "_check_value"]
+
+Message = Callable[[], Any] | None
+
+
+def _check(cond: bool, message: Message = None) -> None:
+    """Raise RuntimeError with the text of `message()` unless `cond` is True; TypeError if it is no bool."""
+    _require(RuntimeError, cond, message)
+
+
+def _check_index(cond: bool, message: Message = None) -> None:
+    """Raise IndexError with the text of `message()` unless `cond` is True."""
+    _require(IndexError, cond, message)
+
+
+def _check_value(cond: bool, message: Message = None) -> None:
+    """Raise ValueError with the text of `message()` unless `cond` is True."""
+    _require(ValueError, cond, message)
+
+
+def _check_type(cond: bool, message: Message = None) -> None:
+    """Raise TypeError with the text of `message()` unless `cond` is True."""
+    _require(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: bool, message: Message = None) -> None:
+    """Raise NotImplementedError with the text of `message()` unless `cond` is True."""
+    _require(NotImplementedError, cond, message)
+
+
+def _check_is_size(i: int, message: Message = None) -> None:
+    """Raise RuntimeError for a negative number."""
+    _require(RuntimeError, i >= 0, message)
+
+
+def _require(error: type[Exception], cond: bool, message: Message) -> None:
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
+    raise error("Expected cond to be True, but got False." if message is None else str(message()))
