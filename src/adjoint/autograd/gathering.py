@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary, ref
 
 from adjoint.autograd.accumulate import Gradients
 from adjoint.autograd.engine import running_pass
+from adjoint.core.forking import renewed
 from adjoint.core.hooks import RemovableHandle
 from adjoint.core.tensor import Tensor
 
-_lock = Lock()
+_lock = renewed(Lock())
 _reached: WeakKeyDictionary[Gradients, set[Any]] = WeakKeyDictionary()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from adjoint.autograd.accumulate import NOTHING, Gradients
 from adjoint.autograd.layout import laid_as
 from adjoint.autograd.pull import run_after, run_before
+from adjoint.core.forking import renewed
 from adjoint.core.mode import mode, touch_gradient
 from adjoint.core.node import Leaf
 from adjoint.core.op import bare_node
@@ -28,7 +29,7 @@ from adjoint.ops.selection import copy
 ndarray = np.ndarray
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__
 _set_array: Callable[[Tensor, Any], None] = vars(Tensor)["array"].__set__
-_storing = threading.Lock()  # two threads may accumulate in one leaf
+_storing = renewed(threading.Lock())  # two threads may accumulate in one leaf
 
 
 def collect(gradients: Gradients) -> dict[Any, Tensor]:

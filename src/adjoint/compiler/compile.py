@@ -15,6 +15,7 @@ from adjoint.compiler.recompilation import Recompilation, why
 from adjoint.compiler.signature import Arguments, Signature
 from adjoint.compiler.sizes import Sizes
 from adjoint.core.collector import uncollected
+from adjoint.core.forking import renewed
 from adjoint.core.mode import mode, unusual
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
@@ -78,7 +79,7 @@ class CompiledFunction:
         self._arguments = Arguments()
         self._sizes = Sizes()
         self._latest: Any = None
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         latest = self._latest

@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.compiler.graph import Constant, Value
 from adjoint.compiler.halves import Half
+from adjoint.core.forking import renewed
 from adjoint.core.hooks import NodeHooks
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import RELEASED, Leaf, Output, Recorded, tick
@@ -33,7 +34,7 @@ class Backward:
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._program: Any = None
 
     @property

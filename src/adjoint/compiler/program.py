@@ -33,6 +33,7 @@ from adjoint.compiler.runtime.marks import marker
 from adjoint.compiler.runtime.results import reused
 from adjoint.compiler.runtime.survey import Survey, adopted, gradients_of, never
 from adjoint.compiler.strides import laid, lies_so
+from adjoint.core.forking import renewed
 from adjoint.core.mode import mode, unusual
 from adjoint.core.node import tick
 from adjoint.core.site import PACKAGE, Site
@@ -67,14 +68,14 @@ class Program:
         self.backward = backward
         self.binding = Binding(graph, fusion, kernels, outcome)
         self._names: dict[str, Any] = {
-            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto, "empty":
-            np.empty, "unusual": unusual, "mode": mode, "new": object.__new__, "fill": fill, "lock": threading.Lock(),
-            "lost": lost, "getrefcount": getrefcount, "renew": self._renew, "wrote": mark_written, "HERE": HERE,
-            "writes": writes, "tick": tick, "mark": self._mark, "undisturbed": never, "settle": self._settle,
-            "settings": self.binding.settings, "integers": self.binding.integers, "GONE": GONE,
-            "unflatten": tree.unflatten, "CompiledBackward": CompiledBackward, "half": backward, "array": np.array,
-            "overlaps": overlaps, "inferred": inferred, "reused": reused, "unchanged": never, "adopt": self._adopt,
-            "autocast": mode.autocast,
+            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto,
+            "empty": np.empty, "unusual": unusual, "mode": mode, "new": object.__new__, "fill": fill,
+            "lock": renewed(threading.Lock()), "lost": lost, "getrefcount": getrefcount, "renew": self._renew,
+            "wrote": mark_written, "HERE": HERE, "writes": writes, "tick": tick, "mark": self._mark,
+            "undisturbed": never, "settle": self._settle, "settings": self.binding.settings,
+            "integers": self.binding.integers, "GONE": GONE, "unflatten": tree.unflatten,
+            "CompiledBackward": CompiledBackward, "half": backward, "array": np.array, "overlaps": overlaps,
+            "inferred": inferred, "reused": reused, "unchanged": never, "adopt": self._adopt, "autocast": mode.autocast,
             **GUARD_NAMES,
         }  # fmt: skip
         self._disturbed = 0

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from .forking import renewed
+
 
 class Tracer(Protocol):
     """Receives op calls in place of NumPy: while a step is compiled, and within `vmap`.
@@ -89,7 +91,7 @@ class _Unusual:
         self.count = 0
         self.absent = 0  # how many tensors have no values: see meta.py; each is counted above, too
         self.inferred = False  # some thread has been in inference mode: its tensors may be about
-        self.lock = threading.Lock()
+        self.lock = renewed(threading.Lock())
 
 
 SPECIAL = frozenset({"tracer", "duals", "packers", "watcher"})

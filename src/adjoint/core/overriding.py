@@ -14,6 +14,7 @@ from importlib import import_module
 from types import FunctionType, MethodType
 from typing import Any
 
+from adjoint.core.forking import renewed
 from adjoint.core.spoken import spoken
 
 SPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
@@ -326,7 +327,7 @@ def leave() -> None:
             _original.clear()
 
 
-_methods_lock = threading.Lock()
+_methods_lock = renewed(threading.Lock())
 _replaced: list[Any] = []
 _original: list[tuple[type, str, Any]] = []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +14,7 @@ import numpy as np
 from .boxmuller import BLOCK, normal_blocks, normal_pairs
 from .device import device as Device
 from .device import require_cpu
+from .forking import awaited
 from .mersenne import MersenneTwister
 from .mode import refuse_while_tracing
 from .native import source
@@ -41,24 +41,6 @@ STATE = np.dtype(
 )
 
 spent = [0.0]  # seconds, by all streams
-_living: weakref.WeakSet[Stream] = weakref.WeakSet()
-
-
-def _hold() -> None:
-    """Have no other thread in the middle of a draw, as the process forks: in the new one nobody would end it."""
-    _held[threading.get_ident()] = streams = list(_living)
-    for stream in streams:
-        stream._lock.acquire()
-
-
-def _let_go() -> None:
-    for stream in _held.pop(threading.get_ident()):
-        stream._lock.release()
-
-
-_held: dict[int, list[Stream]] = {}  # by the thread that forks
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 class Stream:
@@ -71,8 +53,7 @@ class Stream:
     def __init__(self, device: Any = "cpu") -> None:
         require_cpu(device)
         self.device = Device(device)
-        self._lock = threading.RLock()
-        _living.add(self)
+        self._lock = awaited(threading.RLock())
         self._stream = MersenneTwister(DEFAULT_SEED)
         self._drawer: Any = None
         self._begin(DEFAULT_SEED)

@@ -10,9 +10,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, NamedTuple
 
+from adjoint.core.forking import awaited, renewed
 from adjoint.data.channel import receive
 from adjoint.data.worker import BEGIN, Ended, Failure, Job, work
 
@@ -27,7 +28,9 @@ class Worker(NamedTuple):
 
 
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()  # our ends of the pipes of all crews
-_hiring = Lock()
+_hiring = renewed(Lock())
+# A worker that is forked as another thread closes one would close it again: by then that number may be of its own pipe.
+_closing = awaited(RLock())  # the collector may close as this thread does
 
 
 class Crew:
@@ -180,8 +183,9 @@ def _dismiss(workers: list[Worker], employer: int) -> None:
     for worker in workers:
         with suppress(OSError):
             worker.connection.send(None)
-        _open.discard(worker.connection)
-        worker.connection.close()
+        with _closing:
+            _open.discard(worker.connection)
+            worker.connection.close()
     end = time.monotonic() + GRACE
     for worker in workers:
         worker.process.join(max(end - time.monotonic(), 0))

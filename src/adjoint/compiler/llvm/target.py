@@ -16,6 +16,7 @@ import llvmlite
 from adjoint.compiler.disk import own_disk
 from adjoint.compiler.llvm.types import Type
 from adjoint.core.collector import uncollected
+from adjoint.core.forking import awaited
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
@@ -118,6 +119,7 @@ def binding() -> Any:
         import llvmlite.binding as llvm
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    awaited(llvm.ffi.lib._lock._lock)  # LLVM has locks of its own beneath this one, which nobody can renew
     return llvm
 
 
