@@ -10,6 +10,7 @@ import pytest
 from tests.ops.samples import SAMPLES, Sample
 
 import adjoint as ad
+from adjoint.compiler import tree
 from adjoint.compiler.graph import TraceError
 from adjoint.compiler.strides import laid
 from adjoint.compiler.trace import Tracer
@@ -134,3 +135,41 @@ def test_state_that_lies_otherwise_is_traced_again(turned_first: bool) -> None:
         return lambda compiled=False: call(ad.compile(step) if compiled else step)  # type: ignore[misc]
 
     assert program()(True) == program()(False)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: (x * 2).T,
+        lambda x: (x + 1).reshape(2, 3, 4).permute(2, 0, 1),
+        lambda x: ((x * 5).movedim(0, 1), x * 5),
+        lambda x: [(x * 3).T[1:], (x * 3).T.reshape(-1)],
+        lambda x: ((x * 2).T, (x * 2).sum()),
+        lambda x: (x * 2).as_strided((4, 6), (1, 4)),
+        lambda x: (x * 2).unsqueeze(0).T.expand(4, 6, 1) if x.shape[1] == 6 else (x * 2).T.unsqueeze(1),
+    ],
+)
+def test_results_that_are_views_of_what_the_step_made_lie_as_in_eager(make: Any) -> None:
+    x = ad.arange(24.0).reshape(6, 4)
+    step = ad.compile(make)
+    for _ in range(2):
+        for got, expected in zip(tree.flatten(step(x))[0], tree.flatten(make(x))[0], strict=True):
+            assert np.array_equal(got.numpy(), expected.numpy())
+            if expected.numpy().flags.c_contiguous or expected.numpy().T.flags.c_contiguous:
+                assert got.stride() == expected.stride()
+            got.mul_(-1)  # it is nobody else's
+
+
+def test_results_with_a_history_and_turned_ones_side_by_side() -> None:
+    weight = ad.ones(4, 6, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        y = x @ weight
+        return y.T, y.detach().T * 2, (x * 3).T
+
+    got, expected = ad.compile(step)(ad.arange(12.0).reshape(3, 4)), step(ad.arange(12.0).reshape(3, 4))
+    for a, b in zip(got, expected, strict=True):
+        assert np.array_equal(a.detach().numpy(), b.detach().numpy())
+    assert got[2].stride() == expected[2].stride()
+    got[0].sum().backward()
+    assert weight.grad is not None and weight.grad[0, 0] == 12

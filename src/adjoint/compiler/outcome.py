@@ -12,10 +12,14 @@ from adjoint.compiler import tree
 from adjoint.compiler.graph import Argument, State, TraceError, Value
 from adjoint.compiler.guard import Guard, Watch
 from adjoint.compiler.number import Arithmetic, Number, is_number
-from adjoint.compiler.strides import laid
+from adjoint.compiler.strides import laid, turned
 from adjoint.compiler.trace import Tracer
+from adjoint.core.spec import Spec
 from adjoint.core.storage import view_of
 from adjoint.core.tensor import Tensor
+from adjoint.ops.movement import permute
+
+PERMUTE: Any = permute.op  # type: ignore[attr-defined]
 
 
 class Leaf(NamedTuple):
@@ -49,13 +53,14 @@ class Outcome:
 
     __slots__ = (
         "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "lost", "pending", "results",
-        "saved", "state", "structure", "writes",
+        "saved", "state", "structure", "turned", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments  # how many tensors and numbers a call brings
         self.arithmetic = Arithmetic()
         self.results: list[Value] = []
+        self.turned: dict[int, tuple[int, ...]] = {}  # how results are seen that are made in another order
         self.history: list[Any] = []  # for each result: None, "lost", or its number among those of the backward half
         self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
@@ -137,9 +142,19 @@ class Results:
         if id(x) not in self._numbers:
             self._numbers[id(x)] = len(self.tensors)
             self.tensors.append(x)
-            self.outcome.results.append(self.tracer.adopt(x))
+            self.outcome.results.append(self._made(x))
             self.outcome.history.append(None if x.node is None else "lost")
         return self._numbers[id(x)]
+
+    def _made(self, x: Tensor) -> Value:
+        """What the program makes: the tensor's value, or one that lies as eager's memory would, where `x` is a view."""
+        value = self.tracer.adopt(x)
+        order = turned(value) if x.node is None else None
+        if order is None:
+            return value
+        self.outcome.turned[len(self.outcome.results)] = tuple(map(order.index, range(len(order))))
+        spec = Spec(tuple(value.shape[d] for d in order), value.dtype)
+        return self.tracer.graph.add(PERMUTE, (value,), {"axes": order}, spec, value.origin)
 
     def _note_pending(self, name: str) -> None:
         """Have the tensors made that a number is read from when the program has run."""

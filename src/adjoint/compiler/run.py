@@ -294,7 +294,10 @@ class Writer:
 
     def _results(self, parents: list[Tensor | int]) -> None:
         for i, history in enumerate(self.outcome.history):
-            self._say(f"r{i} = fill(new(Tensor), {self.binding.result_names[i]})", 2)
+            array = self.binding.result_names[i]
+            if i in self.outcome.turned:
+                array += f".transpose({self.name(self.outcome.turned[i], 'order')})"
+            self._say(f"r{i} = fill(new(Tensor), {array})", 2)
             if history == "lost":
                 self._say(f"r{i}.node = lost(r{i})", 2)
             elif isinstance(history, RuntimeError):

@@ -105,6 +105,24 @@ def is_view(v: Value) -> bool:
     return v.op.name in WINDOWS or (v.op.family == "movement" and getattr(v.op.public, "view", False))
 
 
+def turned(v: Value) -> Sizes | None:
+    """The dimensions of a view, outermost first, in which it fills memory of its own; None if that is row-major.
+
+    What it is a view of is taken to be row-major.
+    """
+    views = [v]
+    while is_view(views[-1]):
+        views.append(views[-1].operands[0])
+    if len(views) == 1 or views.pop().op is None:
+        return None
+    strides: Sizes | None = None
+    for view in reversed(views):
+        strides = _after_view(view, strides)
+    if strides is None or v.size < 2 or not _alike(v.shape, strides, _in_order(v.shape, strides)):
+        return None
+    return tuple(sorted(range(len(v.shape)), key=lambda d: -strides[d]))
+
+
 def _alike(shape: Sizes, strides: Sizes, others: Sizes) -> bool:
     return all(a == b for n, a, b in zip(shape, strides, others, strict=True) if n > 1)
 

@@ -14,6 +14,7 @@ import numpy as np
 from adjoint.compiler.match import rule
 from adjoint.core.tensor import Tensor
 from adjoint.ops.arithmetic import abs, add, div, maximum, minimum, mul, neg, pow, relu, square, sub
+from adjoint.ops.creation import full
 from adjoint.ops.selection import copy
 
 
@@ -91,6 +92,13 @@ def plus_zero(x: Any) -> Iterator[Any]:
     yield add(x, 0)
     if kind(x) in ("i", "u"):  # of floats, -0 + 0 is 0
         yield x
+
+
+@rule
+def to_the_zeroth(x: Any) -> Iterator[Any]:
+    yield pow(x, 0.0)
+    if kind(x) == "f" and x.array.dtype.itemsize > 2:  # NaN to the zeroth is one, too, but for some of float16
+        yield full(shape=x.array.shape, value=1, dtype=x.array.dtype)
 
 
 @rule
