@@ -24,7 +24,7 @@ def native_lanes(dtype: Any) -> int:
 
 def evaluate(expressions: Mapping[str, Expression], inputs: Sequence[Array], lanes: int) -> dict[str, Array]:
     """Each expression of the inputs' elements, by kernels with a masked tail; inputs are flat and of one length."""
-    text, results = write(expressions, [from_dtype(x.dtype) for x in inputs], lanes)
+    text, results = write(expressions, [from_dtype(x.dtype) for x in inputs], lanes, target.host())
     loaded = engine.load([target.host().emit_object(text)])
     size = inputs[0].size
     outputs = {}
@@ -38,8 +38,10 @@ def evaluate(expressions: Mapping[str, Expression], inputs: Sequence[Array], lan
     return outputs
 
 
-def write(expressions: Mapping[str, Expression], types: Sequence[Type], lanes: int) -> tuple[str, dict[str, Type]]:
-    b = Builder()
+def write(
+    expressions: Mapping[str, Expression], types: Sequence[Type], lanes: int, machine: target.Target | None = None
+) -> tuple[str, dict[str, Type]]:
+    b = Builder(machine)
     results = {}
     for name, expression in expressions.items():
         with b.kernel(f"kernel_{name}") as (args, _, _):

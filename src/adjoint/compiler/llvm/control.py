@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.llvm.emitter import Emitter
 from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.target import Target
 
 
 class Branch:
@@ -41,8 +45,8 @@ class Loop(Branch):
 class Control(Emitter):
     """Structured control flow over an `Emitter`."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, target: Target | None = None) -> None:
+        super().__init__(target)
         self._returned: Reg | None = None
 
     @contextmanager

@@ -8,12 +8,15 @@ import operator
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from adjoint.compiler.llvm.types import Operand, Reg, Type
 from adjoint.core.dtype import bfloat16
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.target import Target
 
 NAN = "0x7FF8000000000000"
 
@@ -25,7 +28,9 @@ class Emitter:
     fast-math flag: `a * b + c` rounds twice, as NumPy's does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target | None = None) -> None:
+        """`target`: the machine whose own instructions may be used; without one, what every machine has."""
+        self.register = target.vector_bits if target is not None else 0
         self._lines: list[str] = []
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}

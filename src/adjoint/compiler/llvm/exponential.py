@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.llvm.precision import elementary, narrow, widen
-from adjoint.compiler.llvm.types import F32, F64, I32, I64, Reg
+from adjoint.compiler.llvm.types import F32, F64, I32, I64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
@@ -27,6 +27,14 @@ DOUBLE = (
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 LN2_HIGH_32, LN2_LOW_32 = 0.693145751953125, 1.4286068203094172e-06
 
+
+class Power(NamedTuple):
+    """The k of a power of 2 as a float and as an integer."""
+
+    number: Reg
+    integer: Reg
+
+
 # Adding 1.5 * 2^(digits - 1) rounds to an integer and leaves it in the low bits of the sum.
 ROUNDER, ROUNDER_BITS = 6755399441055744.0, 0x4338000000000000
 # In float32 with two exponent biases, which thus are in the bits already when they become two powers of 2.
@@ -38,7 +46,7 @@ ROUNDER_32 = 12582912.0 + 2 * BIAS_32
 def exp(b: Builder, x: Reg) -> Reg:
     """e^x; float32 and float64 within 1.1 ulp, denormal results included."""
     if x.type.bits == 32:
-        return _scaled_32(b, *_exp_32(b, b.minimum(b.maximum(x, -104.0), 89.0)))
+        return _scaled(b, *_exp_32(b, b.minimum(b.maximum(x, -104.0), 89.0)))
     return exp_wide(b, x, DOUBLE)
 
 
@@ -62,7 +70,7 @@ def expm1(b: Builder, x: Reg) -> Reg:
 def sigmoid(b: Builder, x: Reg) -> Reg:
     """1 / (1 + e^-x), as e^x / (1 + e^x) below 0, so that small results keep their digits."""
     below = b.neg(b.abs(x))
-    e = exp(b, below) if x.type.bits == 64 else _scaled_32(b, *_exp_32(b, b.maximum(below, -104.0)))
+    e = exp(b, below) if x.type.bits == 64 else _scaled(b, *_exp_32(b, b.maximum(below, -104.0)))
     return b.div(b.select(b.lt(x, 0.0), e, 1.0), b.add(e, 1.0))
 
 
@@ -73,10 +81,10 @@ def silu(b: Builder, x: Reg) -> Reg:
         return b.mul(x, sigmoid(b, x))
     # Below 0 it is x (1 + p) / (1 + e^x) times 2^k, the last, so that a denormal e^x costs it no digits.
     negative = b.lt(x, 0.0)
-    growth, powers = _exp_32(b, b.maximum(b.neg(b.abs(x)), -120.0))
+    growth, k = _exp_32(b, b.maximum(b.neg(b.abs(x)), -120.0))
     numerator = b.mul(b.maximum(x, -120.0), b.select(negative, growth, 1.0))
-    y = b.div(numerator, b.add(_scaled_32(b, growth, powers), 1.0))
-    y = b.select(negative, _scaled_32(b, y, powers), y)
+    y = b.div(numerator, b.add(_scaled(b, growth, k), 1.0))
+    y = b.select(negative, _scaled(b, y, k), y)
     return b.select(b.eq(x, -math.inf), math.nan, y)
 
 
@@ -90,60 +98,69 @@ def expm1_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     """e^x - 1 in float64 with a chosen polynomial."""
     k, p = _reduced(b, b.minimum(b.maximum(x, -40.0), 710.0), terms)
     # 2^k p + (2^k - 1) at half size, because 2^1024 is no number.
-    half = _power_of_two(b, b.sub(k, 1))
+    half = _power_of_two(b, b.sub(k.integer, 1))
     y = b.mul(b.fma(half, p, b.sub(half, 0.5)), 2.0)
     return b.select(b.lt(b.abs(x), 2.0**-54), x, y)
 
 
 def _exp2(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     x = b.minimum(b.maximum(x, -1076.0), 1025.0)
-    shifted = b.add(x, ROUNDER)
-    r = b.mul(b.sub(x, b.sub(shifted, ROUNDER)), math.log(2.0))
-    k = b.sub(b.bitcast(shifted, I64), ROUNDER_BITS)
+    k = _whole(b, b.add(x, ROUNDER))
+    r = b.mul(b.sub(x, k.number), math.log(2.0))
     return _scaled(b, b.add(_expm1_polynomial(b, r, terms), 1.0), k)
 
 
 def expm1_32(b: Builder, x: Reg) -> Reg:
     """e^x - 1 of a float32 x between -87 and 88, within 2 ulp."""
-    shifted, r = _reduced_32(b, x)
+    k, r = _reduced_32(b, x)
     p = b.fma(b.mul(r, r), b.horner(r, SINGLE), r)
-    power = b.bitcast(b.shl(b.sub(shifted, BIAS_32), 23), F32)
+    power = b.bitcast(b.shl(b.sub(k.integer, BIAS_32), 23), F32)
     return b.fma(power, p, b.sub(power, 1.0))
 
 
-def _exp_32(b: Builder, x: Reg) -> tuple[Reg, tuple[Reg, Reg]]:
-    """e^r, and 2^k as two factors because it alone may be no float32, of an x between -120 and 89."""
-    shifted, r = _reduced_32(b, x)
-    half = b.shr(shifted, 1)
-    powers = (b.bitcast(b.shl(half, 23), F32), b.bitcast(b.shl(b.sub(shifted, half), 23), F32))
-    return b.horner(r, (1.0, 1.0, *SINGLE)), powers
+def _exp_32(b: Builder, x: Reg) -> tuple[Reg, Power]:
+    """e^r and k, of an x between -120 and 89."""
+    k, r = _reduced_32(b, x)
+    return b.horner(r, (1.0, 1.0, *SINGLE)), k
 
 
-def _scaled_32(b: Builder, y: Reg, powers: tuple[Reg, Reg]) -> Reg:
-    return b.mul(b.mul(y, powers[0]), powers[1])
-
-
-def _reduced_32(b: Builder, x: Reg) -> tuple[Reg, Reg]:
-    """Bits that end in k and two biases, and r."""
+def _reduced_32(b: Builder, x: Reg) -> tuple[Power, Reg]:
+    """k, whose integer has two biases, and r."""
     shifted = b.fma(x, 1.0 / math.log(2.0), ROUNDER_32)
     n = b.sub(shifted, ROUNDER_32)
-    return b.bitcast(shifted, I32), b.fma(n, -LN2_LOW_32, b.fma(n, -LN2_HIGH_32, x))
+    return Power(n, b.bitcast(shifted, I32)), b.fma(n, -LN2_LOW_32, b.fma(n, -LN2_HIGH_32, x))
 
 
-def _reduced(b: Builder, x: Reg, terms: Sequence[float]) -> tuple[Reg, Reg]:
-    shifted = b.fma(x, 1.0 / math.log(2.0), ROUNDER)
-    n = b.sub(shifted, ROUNDER)
-    r = b.fma(n, -LN2_LOW, b.fma(n, -LN2_HIGH, x))
-    return b.sub(b.bitcast(shifted, I64), ROUNDER_BITS), _expm1_polynomial(b, r, terms)
+def _reduced(b: Builder, x: Reg, terms: Sequence[float]) -> tuple[Power, Reg]:
+    k = _whole(b, b.fma(x, 1.0 / math.log(2.0), ROUNDER))
+    r = b.fma(k.number, -LN2_LOW, b.fma(k.number, -LN2_HIGH, x))
+    return k, _expm1_polynomial(b, r, terms)
+
+
+def _whole(b: Builder, shifted: Reg) -> Power:
+    return Power(b.sub(shifted, ROUNDER), b.sub(b.bitcast(shifted, I64), ROUNDER_BITS))
 
 
 def _expm1_polynomial(b: Builder, r: Reg, terms: Sequence[float]) -> Reg:
     return b.fma(b.mul(r, r), b.horner(r, terms), r)
 
 
-def _scaled(b: Builder, y: Reg, k: Reg) -> Reg:
-    half = b.shr(k, 1)
-    return b.mul(b.mul(y, _power_of_two(b, half)), _power_of_two(b, b.sub(k, half)))
+def _scaled(b: Builder, y: Reg, k: Power) -> Reg:
+    """y 2^k, rounded once. Where no instruction gives it, by two factors because 2^k alone may be no number."""
+    if y.type.lanes > 1 and b.register == 512 and y.type.lanes * y.type.bits % 512 == 0:
+        return b.joined([_scalef(b, *parts) for parts in zip(b.parted(y, 512), b.parted(k.number, 512), strict=True)])
+    half = b.shr(k.integer, 1)
+    other = b.sub(k.integer, half)
+    if y.type.bits == 32:
+        return b.mul(b.mul(y, b.bitcast(b.shl(half, 23), F32)), b.bitcast(b.shl(other, 23), F32))
+    return b.mul(b.mul(y, _power_of_two(b, half)), _power_of_two(b, other))
+
+
+def _scalef(b: Builder, y: Reg, k: Reg) -> Reg:
+    """AVX-512's instruction for it, of one register."""
+    lanes, kind = y.type.lanes, "ps" if y.type.bits == 32 else "pd"
+    every, rounding = b.constant(-1, Type("i", lanes)), b.constant(4, I32)  # all lanes; as the thread rounds
+    return b.external(f"llvm.x86.avx512.mask.scalef.{kind}.512", [y, k, y, every, rounding], y.type)
 
 
 def _power_of_two(b: Builder, k: Reg) -> Reg:

@@ -84,6 +84,23 @@ class Lanes(Arithmetic):
             x = combine(low, high)
         return x
 
+    def parted(self, x: Reg, bits: int) -> list[Reg]:
+        """The lanes in order, as many registers of so many bits as they fill."""
+        lanes = bits // x.type.bits
+        return [x] if lanes == x.type.lanes else [self._part(x, i, lanes) for i in range(0, x.type.lanes, lanes)]
+
+    def joined(self, parts: list[Reg]) -> Reg:
+        """The lanes of registers of one type, a power of two of them, in one."""
+        while len(parts) > 1:
+            type = parts[0].type
+            lanes = ", ".join(f"i32 {lane}" for lane in range(2 * type.lanes))
+            order, both = f"<{2 * type.lanes} x i32> <{lanes}>", type.of(2 * type.lanes)
+            parts = [
+                self.emit(f"shufflevector {type.text} {low.name}, {type.text} {high.name}, {order}", both)
+                for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
     def _part(self, x: Reg, start: int, lanes: int) -> Reg:
         if lanes == 1:
             return self.extract(x, start)

@@ -55,7 +55,7 @@ def lower_attention(
     call, arguments = planned
     key = call, value.shape, len(arguments)
     if key not in known:
-        known[key] = coded("attention", key, [value.op], target, partial(_text, *key))
+        known[key] = coded("attention", key, [value.op], target, partial(_text, target, *key))
     return Lowered(*known[key], [*arguments, value], call.plan.tiles, call.plan.scratch)
 
 
@@ -98,8 +98,8 @@ def _swapped(rank: int) -> tuple[int, ...]:
     return (*range(rank - 3), rank - 2, rank - 3, rank - 1)
 
 
-def _text(call: Call, shape: tuple[int, ...], count: int) -> str:
-    plan, b = call.plan, Builder()
+def _text(target: Target, call: Call, shape: tuple[int, ...], count: int) -> str:
+    plan, b = call.plan, Builder(target)
     given = [plan.kind.scalar] * len(call.operands)
     if plan.mask is not None and plan.truths:
         given[-1] = BOOL

@@ -41,12 +41,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     key = repr((root.op.name, plan.plan)), places, epilogue.structure
     if key not in known:
         ops = [v.op for v in group.equations]
-        known[key] = coded("spatial", key, ops, target, partial(_write, plan, operands, epilogue, bases))
+        known[key] = coded("spatial", key, ops, target, partial(_write, target, plan, operands, epilogue, bases))
     return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=epilogue.accesses.numbers)
 
 
-def _write(plan: Spatial, operands: list[Value], epilogue: Epilogue, bases: list[Value]) -> str:
-    b = Builder()
+def _write(target: Target, plan: Spatial, operands: list[Value], epilogue: Epilogue, bases: list[Value]) -> str:
+    b = Builder(target)
     with b.kernel(NAME) as (args, tile, thread):
         pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
         scratch = args  # a plan without scratch memory does not look there

@@ -70,7 +70,7 @@ class _Nest:
         self.space = space
         self.stages = Stages(space)
         self.lanes = lanes(space, target)
-        self.b = Builder()
+        self.b = Builder(target)
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
         self.level = self._levels()
         self.cut, self.block = self._blocks()

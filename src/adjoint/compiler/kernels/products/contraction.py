@@ -74,7 +74,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     key = plan, places, tuple(bool(p.offset) if isinstance(p, Access) else p.structure for p in parts)
     if key not in known:
         ops = [v.op for v in group.equations]
-        known[key] = coded("product", key, ops, target, partial(_write, plan, sides, epilogue, bases))
+        known[key] = coded("product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases))
     return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
 
 
@@ -89,8 +89,10 @@ def _accesses(part: Access | Prologue | Epilogue) -> Accesses:
     return Accesses([part]) if isinstance(part, Access) else part.accesses
 
 
-def _write(plan: Product, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]) -> str:
-    b = Builder()
+def _write(
+    target: Target, plan: Product, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]
+) -> str:
+    b = Builder(target)
     with b.kernel(NAME) as (args, tile, thread):
         pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
         at = len(bases)

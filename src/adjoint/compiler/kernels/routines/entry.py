@@ -54,7 +54,7 @@ class Routine(NamedTuple):
 
 def text(name: str, routine: Routine, target: Target) -> str:
     """The module of a routine, whose function has this name."""
-    b = Builder()
+    b = Builder(target)
     symbol = f"adjoint_{name}"
     for kind in (F32, F64):
         with b.function(f"{symbol}{kind.bits}", [PTR, PTR], PTR) as (words, args):
