@@ -112,7 +112,7 @@ def test_an_entry_under_anothers_name_is_refused(directory: Path, emitted: list[
 
 def test_an_entry_of_another_format_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = ObjectCache(directory)
-    monkeypatch.setattr(disk, "_FORMAT", 2)
+    monkeypatch.setattr(disk, "_FORMAT", disk._FORMAT + 1)
     writer.put(entry_key(KERNEL), b"of tomorrow")
     assert ObjectCache(directory).get(entry_key(KERNEL)) == b"of tomorrow"
     monkeypatch.undo()

@@ -6,12 +6,12 @@ damaged is compiled again: without a usable disk the cache is memory alone.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
+from adjoint.compiler.digest import digest
 from adjoint.compiler.disk import LIMIT, Disk, own_disk
 from adjoint.compiler.llvm import target
 
@@ -67,9 +67,9 @@ class ObjectCache:
 
 
 def entry_key(text: str) -> str:
-    """SHA-256 of what decides the object code: the module or its key, the machine, LLVM's version and Adjoint's."""
+    """The digest of what decides the object code: the module or its key, the machine, LLVM's version and Adjoint's."""
     version = getattr(sys.modules.get("adjoint"), "__version__", "")
-    return hashlib.sha256(f"{version}\0{target.host().fingerprint()}\0{text}".encode()).hexdigest()
+    return digest(f"{version}\0{target.host().fingerprint()}\0{text}")
 
 
 @cache

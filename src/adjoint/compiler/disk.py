@@ -7,10 +7,7 @@ here fails: a directory that cannot be used, or must not be trusted, is as good 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
 import os
-import secrets
 import stat
 import struct
 import sys
@@ -18,14 +15,14 @@ import time
 import warnings
 from functools import cache
 
+from adjoint.compiler.digest import SIZE, sealed
 from adjoint.core.site import user_site
 
 LIMIT = 256 * 2**20
 
 _MAGIC = b"adjoint\0"
-_FORMAT = 1
+_FORMAT = 2
 _HEADER = struct.Struct("<8sI32sQ")  # magic, format, key, length of the content
-_CODE_SIZE = hashlib.sha256().digest_size
 _STALE_SECONDS = 3600
 _LONGEST = 64 * 2**20  # of a file that is read: no entry comes near it
 
@@ -45,7 +42,7 @@ class Disk:
         self._writable = True
         # Bytes to write before the directory is read again: one of eight processes does so at once, as a directory of
         # many small entries takes a second.
-        self._room = limit // 64 if secrets.randbelow(8) else 0
+        self._room = limit // 64 if os.urandom(1)[0] % 8 else 0
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], limit: int = LIMIT) -> Disk | None:
@@ -64,7 +61,7 @@ class Disk:
             return None
 
     def read(self, key: str, kind: str = "") -> bytes | None:
-        """The content under a key, which is a SHA-256 in hexadecimal digits; `kind` ends the names of its files."""
+        """The content under a key, a digest of 32 bytes in hexadecimal digits; `kind` ends the names of its files."""
         path = os.path.join(self._directory, key + kind)
         try:
             entry = _read_own(path)
@@ -72,9 +69,9 @@ class Disk:
             return None
         except OSError:
             entry = b""
-        start = _HEADER.size + _CODE_SIZE
+        start = _HEADER.size + SIZE
         header, code, data = entry[: _HEADER.size], entry[_HEADER.size : start], entry[start:]
-        if header == _header(key, data) and hmac.compare_digest(code, self._code(header, data)):
+        if header == _header(key, data) and code == sealed(self._secret, header + data):
             with contextlib.suppress(OSError):
                 os.utime(path)  # the oldest to be used goes first
             return data
@@ -86,16 +83,13 @@ class Disk:
         if not self._writable:
             return
         header = _header(key, data)
-        entry = header + self._code(header, data) + data
+        entry = header + sealed(self._secret, header + data) + data
         try:
             self._make_room(len(entry))
             _write_atomically(os.path.join(self._directory, key + kind), entry)
         except OSError:
             # Full or read-only: it will be so for the next entry too.
             self._writable = False
-
-    def _code(self, header: bytes, data: bytes) -> bytes:
-        return hmac.digest(self._secret, header + data, "sha256")
 
     def _make_room(self, needed: int) -> None:
         """Remove the oldest entries where the limit is passed; the directory is read at first and now and then."""
@@ -167,9 +161,9 @@ def _secret(directory: str) -> bytes:
         if secret := _read_secret(path):
             return secret
         # Linked into place when it is whole, so that of two processes both read the key of the first.
-        draft = os.path.join(directory, f".{secrets.token_hex(8)}.tmp")
+        draft = os.path.join(directory, f".{os.urandom(8).hex()}.tmp")
         try:
-            _write_new(draft, secrets.token_bytes(32))
+            _write_new(draft, os.urandom(32))
             with contextlib.suppress(FileExistsError):
                 os.link(draft, path)
         finally:
@@ -215,7 +209,7 @@ def _remove(path: str) -> None:
 
 def _write_atomically(path: str, content: bytes) -> None:
     """Leave the old file or the whole new one, whatever happens between."""
-    draft = os.path.join(os.path.dirname(path), f".{secrets.token_hex(8)}.tmp")
+    draft = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.tmp")
     try:
         _write_new(draft, content)
         os.replace(draft, path)

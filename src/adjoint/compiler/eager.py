@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import hashlib
 import os
 import pickle
 import sys
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.compiler.digest import digest
 from adjoint.compiler.disk import own_disk
 from adjoint.compiler.llvm.engine import Engine, load
 from adjoint.compiler.llvm.target import host
@@ -107,7 +107,7 @@ def _recipe(native: Native, arguments: list[Any], params: dict[str, Any]) -> Rec
 
 
 def _key(native: Native, arguments: list[Any], params: dict[str, Any]) -> str | None:
-    """SHA-256 of all that decides the recipe; None if that cannot be told."""
+    """The digest of all that decides the recipe; None if that cannot be told."""
     function: Any = native.function
     ops = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(type(op) is Op for op in ops):
@@ -121,7 +121,7 @@ def _key(native: Native, arguments: list[Any], params: dict[str, Any]) -> str | 
     text = repr(facts)
     if " at 0x" in text or any(not module.startswith("adjoint.") for module, *_ in told):
         return None
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest(text)
 
 
 class Bound(NamedTuple):

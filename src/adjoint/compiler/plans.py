@@ -7,7 +7,6 @@ generator or an array among its parameters has no key; a plan that cannot be rea
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
 import sys
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.compiler.digest import running
 from adjoint.compiler.disk import own_disk
 from adjoint.compiler.fuse import Fusion
 from adjoint.compiler.graph import Argument, Computed, Constant, Graph, Incoming, Setting, State, Value
@@ -68,8 +68,8 @@ def plan_of(graph: Graph, written: Sequence[Value], precision: str) -> tuple[Pla
 
 
 def _key(graph: Graph, written: Sequence[Value], precision: str) -> str | None:
-    """SHA-256 of all that decides the plan; None if that cannot be told."""
-    digest = hashlib.sha256()
+    """The digest of all that decides the plan; None if that cannot be told."""
+    digest = running()
     numbers: dict[Any, int] = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
     facts: list[Any] = [sources(), host().fingerprint(), sys.version, np.__version__, precision, graph.name]
     facts += [[numbers[v] for v in graph.outputs], [numbers[v] for v in written]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from functools import cache
 
+from adjoint.compiler.digest import digest
 from adjoint.core.site import PACKAGE
 
 LAYERS = ("core", "ops", "compiler")  # of the package, by which a kernel's text is decided
@@ -15,7 +15,7 @@ LAYERS = ("core", "ops", "compiler")  # of the package, by which a kernel's text
 @cache
 def sources(*more: str) -> str:
     """What tells this state of the files of LAYERS, and of more layers, from others: their names, sizes and times."""
-    return hashlib.sha256("".join(map(_state, (*LAYERS, *more))).encode()).hexdigest()
+    return digest("".join(map(_state, (*LAYERS, *more))))
 
 
 @cache

@@ -6,12 +6,12 @@ the target, and the source files of this package, so that a kernel written other
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from types import FunctionType
 from typing import Any
 
+from adjoint.compiler.digest import digest
 from adjoint.compiler.kernels.kernel import NAME, named
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.sources import sources
@@ -46,7 +46,7 @@ def coded(
     if None in declared or " at 0x" in content:
         return named(write(), kind)
     parts = (sources(), target.fingerprint(), kind, content, *declared)
-    key = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
+    key = digest("\0".join(map(str, parts)))
     name = f"{kind}_{key[:16]}"
     return name, Code(key, lambda: write().replace(f"@{NAME}(", f"@{name}("))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from adjoint.compiler.digest import digest
 from adjoint.compiler.graph import Value
 from adjoint.compiler.llvm.types import Reg
 
@@ -62,7 +62,7 @@ class Kernel:
 
 def named(text: str, kind: str) -> tuple[str, str]:
     """A name made from the text, which calls its function NAME; and the text with that name in it."""
-    name = f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    name = f"{kind}_{digest(text)[:16]}"
     return name, text.replace(f"@{NAME}(", f"@{name}(")
 
 

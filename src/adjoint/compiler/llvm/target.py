@@ -5,7 +5,6 @@ LLVM is brought in when something is to be compiled: where all code is there alr
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from functools import cache, cached_property
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
+from adjoint.compiler.digest import digest
 from adjoint.compiler.disk import own_disk
 from adjoint.compiler.llvm.types import Type
 from adjoint.core.collector import uncollected
@@ -151,4 +151,4 @@ def _known_as() -> str | None:
     if not any(line.startswith(b"flags") for line in facts):
         return None
     made = (llvmlite.__version__, library, status.st_size, status.st_mtime_ns, sys.maxsize, os.uname().machine)
-    return hashlib.sha256(repr((made, facts)).encode()).hexdigest()
+    return digest(repr((made, facts)))

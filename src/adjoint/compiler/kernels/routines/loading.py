@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.cache import compile_kernel
+from adjoint.compiler.digest import digest
 from adjoint.compiler.kernels.code import Code
 from adjoint.compiler.llvm.engine import load
 from adjoint.compiler.llvm.target import host
@@ -51,7 +51,7 @@ def _code(name: str) -> Code:
         return written(name)
 
     facts = ("routine", name, sources(), host().fingerprint())
-    return Code(hashlib.sha256("\0".join(facts).encode()).hexdigest(), write)
+    return Code(digest("\0".join(facts)), write)
 
 
 @cache
