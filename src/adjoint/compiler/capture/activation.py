@@ -88,7 +88,7 @@ class Activation:
     def is_suspending(self, frame: FrameType) -> bool:
         """True where the frame leaves with a `yield`, to come back."""
         step = self.steps.get(frame.f_lasti)
-        return step is not None and step[1].opname in ("YIELD_VALUE", "SEND")
+        return step is not None and (step[1].opname in ("YIELD_VALUE", "SEND") or _comes_back(step[1]))
 
     def push(self, *values: Any) -> None:
         """Put values on the stack, the last on top."""
@@ -155,5 +155,9 @@ def is_resumed(frame: FrameType) -> bool:
     step = decode(frame.f_code).steps.get(frame.f_lasti)
     if step is None:
         return False
-    name, arg = step[1].opname, step[1].arg
-    return name == "YIELD_VALUE" or (name == "RESUME" and bool((arg or 0) & 3))
+    return step[1].opname == "YIELD_VALUE" or _comes_back(step[1])
+
+
+def _comes_back(ins: dis.Instruction) -> bool:
+    """True for the instruction after a `yield`, at which Python 3.13 says that a frame is as it leaves."""
+    return ins.opname == "RESUME" and bool((ins.arg or 0) & 3)
