@@ -34,6 +34,9 @@ METHODS: dict[str, Any] = {
     "columns by the largest": lambda p, m: p.ln_structured(m, "weight", 0.5, float("inf"), -1),
     "rows, then elements": lambda p, m: p.l1_unstructured(p.ln_structured(m, "weight", 2, 1, 0), "weight", 3),
     "elements, then rows": lambda p, m: p.ln_structured(p.l1_unstructured(m, "weight", 6), "weight", 0.4, 2, 0),
+    "the largest elements, then rows": lambda p, m: p.ln_structured(
+        p.custom_from_mask(m, "weight", m.weight.abs() < m.weight.abs().sort().values[:, [2]]), "weight", 2, 2, 0
+    ),
     "three times": lambda p, m: p.l1_unstructured(
         p.l1_unstructured(p.l1_unstructured(m, "weight", 3), "weight", 0.5), "weight", 0.5
     ),

@@ -39,6 +39,8 @@ class BasePruningMethod(ABC):
     def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
         """Prune the parameter by this method, made of the arguments, after those that prune it already.
 
+        Unless scores are given, it judges the parameter as these left it: what they left out counts as 0.
+
         Raises AssertionError if the scores have not the parameter's shape.
         """
         key, held = hook_of(module, name)
@@ -53,7 +55,8 @@ class BasePruningMethod(ABC):
                 f"got {importance_scores.shape} vs {original.shape}"
             )
         with Scope(recording=False):
-            mask = method.compute_mask(original if importance_scores is None else importance_scores, before)
+            scores = getattr(module, name) if importance_scores is None else importance_scores
+            mask = method.compute_mask(scores, before)
         if held is None:
             module.register_parameter(f"{name}_orig", original)
             del module._parameters[name]
