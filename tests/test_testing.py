@@ -76,3 +76,16 @@ def test_made_leaves() -> None:
     x = make_tensor(3, dtype=ad.float64, requires_grad=True, noncontiguous=True)
     assert x.is_leaf
     assert x.requires_grad
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64", "int64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("settings", [{}, {"noncontiguous": True}, {"low": 0, "high": 2}])
+def test_the_elements_are_pytorchs(dtype: str, settings: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    for shape in ((3, 4), (20,), ()):
+        torch.manual_seed(5)
+        ad.manual_seed(5)
+        theirs = torch.testing.make_tensor(shape, dtype=getattr(torch, dtype), device="cpu", **settings)
+        ours = make_tensor(shape, dtype=getattr(ad, dtype), **settings)
+        assert ours.tolist() == theirs.tolist()
+        assert ours.storage_offset() == theirs.storage_offset()

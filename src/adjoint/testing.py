@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.dtype import as_dtype
 from adjoint.core.tensor import Tensor
 from adjoint.functions import creation, random
+from adjoint.functions.complex import view_as_real
 from adjoint.functions.dims import sizes
 
 __all__ = ["assert_close", "make_tensor"]
@@ -101,11 +102,12 @@ def make_tensor(
     Bounds that the type cannot hold are brought to the nearest that it can.
     """
     kind, size = as_dtype(dtype), sizes(shape)
-    wide = (*size[:-1], 2 * size[-1]) if noncontiguous and size else size
+    gaps = noncontiguous and math.prod(size) > 1
+    wide = (*size[:-1], 2 * size[-1]) if gaps else size
     if kind.rank >= 2:
-        out: Any = random.rand(*wide, dtype=kind)
+        out: Any = creation.empty(wide, dtype=kind)
         bottom, top = (-9.0 if low is None else low), (9.0 if high is None else high)
-        out = out * (top - bottom) + bottom
+        random.uniform_(view_as_real(out) if kind.is_complex else out, bottom, top)
         if exclude_zero:
             out[out == 0] = float(np.finfo(kind.numpy).tiny)
     else:
@@ -117,8 +119,8 @@ def make_tensor(
         if exclude_zero:
             out[out == 0] = 1
     out = creation.as_tensor(out)
-    if noncontiguous and size:
-        out = out[..., ::2]
+    if gaps:
+        out = out[..., 1::2]
     return out.detach().requires_grad_(requires_grad) if requires_grad else out
 
 

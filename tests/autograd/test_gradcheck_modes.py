@@ -135,3 +135,29 @@ def test_a_jvp_to_which_no_tangent_is_not_zero_is_refused() -> None:
 def test_batched_tangents(build: Build) -> None:
     func, inputs = build(ad)
     assert gradcheck(func, inputs, check_forward_ad=True, check_batched_forward_grad=True)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_random_numbers_are_drawn_as_in_torch(dtype: str) -> None:
+    """After checks that draw, a program's own draws are those that it gets from PyTorch."""
+    torch = pytest.importorskip("torch")
+    assert draws_between_checks(ad, dtype) == draws_between_checks(torch, dtype)
+
+
+def draws_between_checks(t: Any, dtype: str) -> list[float]:
+    """What a program draws after each of several checks of a function with two outputs."""
+
+    def both(x: Any) -> Any:
+        return x * x, x.sum()
+
+    t.manual_seed(3)
+    x = t.randn(3, 2, dtype=getattr(t, dtype), requires_grad=True)
+    settings: list[tuple[Any, dict[str, bool]]] = [
+        (t.autograd.gradcheck, {}),
+        (t.autograd.gradcheck, {"check_batched_grad": True}),
+        (t.autograd.gradcheck, {"check_forward_ad": True, "check_batched_forward_grad": True}),
+        (t.autograd.gradgradcheck, {}),
+        (t.autograd.gradgradcheck, {"gen_non_contig_grad_outputs": True}),
+        (t.autograd.gradgradcheck, {"fast_mode": True}),
+    ]
+    return [t.rand(()).item() for check, chosen in settings if check(both, x, **chosen)]

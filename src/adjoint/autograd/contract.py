@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from adjoint.autograd.backward import grad
 from adjoint.autograd.function import Function
 from adjoint.autograd.numerical import Array, as_tuple, wants_grad
 from adjoint.core.dtype import is_floating
-from adjoint.core.generator import Generator
+from adjoint.core.generator import Generator, default_generator
 from adjoint.core.tensor import Tensor, detach, wrap
 
 BATCHED = (
@@ -111,7 +112,7 @@ def check_undefined_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
 
 def check_batched(output: Tensor, k: int, inputs: Sequence[Tensor]) -> None:
     """Refuse a backward of the k-th output that gives other gradients for a batch of two than for each alone."""
-    seeds = _normal((2, *output.array.shape), output.array.dtype)
+    seeds = _two_normal(output.array.shape, output.array.dtype)
     alone = [grad(output, inputs, wrap(np.asarray(v)), retain_graph=True, allow_unused=True) for v in seeds]
     try:
         batch = grad(output, inputs, wrap(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True)
@@ -138,7 +139,7 @@ def check_batched_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
                 results = [unpack_dual(y) for y in as_tuple(func(*duals)) if y is not None]
                 return tuple(wrap(np.zeros(y.shape, y.dtype.numpy)) if dy is None else dy for y, dy in results)
 
-        tangents = _normal((2, *x.array.shape), x.array.dtype)
+        tangents = _two_normal(x.array.shape, x.array.dtype)
         alone = [pushed(wrap(np.asarray(t))) for t in tangents]
         try:
             batch = map_in_front(pushed, [wrap(tangents)])
@@ -158,10 +159,14 @@ def _floats(y: Any) -> bool:
     return isinstance(y, Tensor) and is_floating(y.array)
 
 
-def _normal(shape: tuple[int, ...], dtype: Any) -> Array:
-    noise, real = Generator(), np.empty(0, dtype).real.dtype
-    drawn = noise.normal(shape, real)
-    return drawn if real == dtype else drawn + dtype.type(1j) * noise.normal(shape, real)
+def _two_normal(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Two tensors of normal numbers, drawn one after the other; of complex ones both parts have variance 1/2."""
+    real = np.empty(0, dtype).real.dtype
+    if dtype == real:
+        return np.stack([default_generator.normal(shape, real) for _ in range(2)])
+    parts = [default_generator.normal((*shape, 2), real, 0.0, math.sqrt(0.5)) for _ in range(2)]
+    drawn: Array = np.stack(parts).view(dtype)[..., 0]
+    return drawn
 
 
 def _compare_batch(k: int, i: int, expected: Sequence[Array], found: Any, advice: str) -> None:

@@ -21,7 +21,7 @@ from adjoint.autograd.contract import (
 from adjoint.autograd.jacobians import Case, by_both_parts, check_nothing_moves, compare_along, compare_whole, parts
 from adjoint.autograd.numerical import as_tuple, differences, wants_grad
 from adjoint.core.dtype import is_floating
-from adjoint.core.generator import Generator
+from adjoint.core.generator import default_generator
 from adjoint.core.tensor import Tensor, wrap
 
 __all__ = [
@@ -122,11 +122,10 @@ def gradgradcheck(
     _imply(check_batched_grad, "check_batched_grad=True", check_rev_over_rev, "check_rev_over_rev")
     arguments = as_tuple(inputs)
     if grad_outputs is None:
-        noise = Generator()  # of its own: the user's random state stays as it is
         outputs = [y for y in _results(func, arguments) if y.requires_grad]
         if not outputs:
             raise ValueError("gradgradcheck: no output of the function requires grad, so there is no gradient to check")
-        weights = tuple(_weight(y, noise, gen_non_contig_grad_outputs) for y in outputs)
+        weights = tuple(_weight(y, gen_non_contig_grad_outputs) for y in outputs)
     else:
         weights = as_tuple(grad_outputs)
     differentiable = [wants_grad(x) for x in (*arguments, *weights)]
@@ -246,15 +245,16 @@ def _results(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Tens
     return results
 
 
-def _weight(y: Tensor, noise: Generator, apart: bool) -> Tensor:
+def _weight(y: Tensor, apart: bool) -> Tensor:
     """Random numbers from −1 to 1, shaped and typed like `y`; `apart` leaves gaps in memory between them."""
-    real = y.array.real.dtype
-    drawn = noise.uniform(y.array.shape, real, -1.0, 1.0)
-    if y.array.dtype != real:
-        drawn = drawn + y.array.dtype.type(1j) * noise.uniform(y.array.shape, real, -1.0, 1.0)
-    if apart and drawn.size > 1:
-        drawn = np.repeat(drawn, 2, axis=-1)[..., ::2]
-    return wrap(drawn).requires_grad_()
+    shape, real = y.array.shape, y.array.real.dtype
+    gaps = apart and y.array.size > 1
+    wide = (*shape[:-1], 2 * shape[-1]) if gaps else shape
+    if y.array.dtype == real:
+        drawn = default_generator.uniform(wide, real, -1.0, 1.0)
+    else:
+        drawn = default_generator.uniform((*wide, 2), real, -1.0, 1.0).view(y.array.dtype)[..., 0]
+    return wrap(drawn[..., 1::2] if gaps else drawn).requires_grad_()
 
 
 def _require(condition: bool, what: str) -> None:
