@@ -211,6 +211,8 @@ def test_state_goes_to_torch_and_back(layer: str) -> None:
     theirs.load_state_dict({name: torch.from_numpy(t.numpy().copy()) for name, t in ours.state_dict().items()})
     keys = other.load_state_dict({name: ad.from_numpy(t.numpy()) for name, t in theirs.state_dict().items()})
     assert str(keys) == "<All keys matched successfully>"
+    given = [module.load_state_dict({"other": 1}, strict=False) for module in (other, theirs)]
+    assert str(given[0]) == str(given[1])
     for name, value in ours.state_dict().items():
         np.testing.assert_array_equal(other.state_dict()[name].numpy(), value.numpy(), strict=True)
 

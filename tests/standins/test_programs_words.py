@@ -83,6 +83,11 @@ def test_a_profile_counts_blocks(tmp_path: Path) -> None:
                 ad.ones(2).sum()
             profile.step()
     assert seen == [2]
+    seen.clear()
+    with ad.profiler.profile(schedule=plan, on_trace_ready=lambda p: seen.append(p.step_num)) as profile:
+        for _ in range(6):
+            profile.step()
+    assert seen == [4]  # the step that begins, as PyTorch has it
     with ad.autograd.profiler.profile() as profile:
         for _ in range(3):
             with ad.profiler.record_function("block"):

@@ -105,11 +105,11 @@ class profile:
     def step(self) -> None:
         """The next step of the schedule begins."""
         ended = self.current_action is ProfilerAction.RECORD_AND_SAVE
-        if ended and self._ready is not None:
-            self._ready(self)
         self.step_num += 1
         self.current_action = self._schedule(self.step_num)
         if ended:
+            if self._ready is not None:
+                self._ready(self)
             self._events = []
 
     def record(self, event: Event) -> None:
