@@ -26,7 +26,8 @@ from adjoint import data, nn, optim  # noqa: F401  what programs have imported, 
 from adjoint.serialization import FileError, SafetensorsError, load
 
 CHECKED = {"ours.pt", "ours.safetensors"}  # in these every alteration is noticed
-ALLOWED = {"open", "mmap.__new__", "os.fspath", "object.__getattr__", "array.__new__"}
+# a tensor that is the key of a dict is hashed by its id
+ALLOWED = {"open", "mmap.__new__", "os.fspath", "object.__getattr__", "array.__new__", "builtins.id"}
 ROOM = 6_000_000  # bytes: what Python and the allocator take at a time, whatever the file
 events: list[str] = []
 watching = [False]
