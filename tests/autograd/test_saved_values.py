@@ -56,6 +56,8 @@ EXPRESSIONS = [
     ("F.unfold(v, (2, 1), stride=2)", "kernel_size dilation padding stride"),
     ("F.unfold(v, 3)", "self_sym_argsize_minus_1 self_sym_argsize_minus_2"),
     ("linalg.qr(x)[0]", "mode"),
+    ("F.mse_loss(x, y)", "self target reduction"),
+    ("F.mse_loss(x, y, reduction='sum')", "self target reduction"),
     ("F.nll_loss(x, k)", "weight target"),
     ("F.nll_loss(x, k, c, ignore_index=2)", "weight target ignore_index"),
 ]

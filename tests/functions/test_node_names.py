@@ -40,6 +40,19 @@ def test_names_are_pytorchs(expression: str) -> None:
     assert name(ad) == name(torch)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_squared_error_is_one_node(reduction: str) -> None:
+    """A program that walks the graph from its loss meets the last layer next."""
+    torch = pytest.importorskip("torch")
+
+    def names(library: Any) -> list[str]:
+        layer, x, y = library.nn.Linear(3, 2), library.ones(4, 3), library.ones(4, 2).requires_grad_()
+        node = library.nn.MSELoss(reduction=reduction)(layer(x), y).grad_fn
+        return [each.name().rpartition("::")[2] for each in (node, *(edge[0] for edge in node.next_functions))]
+
+    assert names(ad) == names(torch)
+
+
 def test_an_upsampled_image_tells_its_settings() -> None:
     node = ad.nn.functional.interpolate(ad.ones(1, 1, 2, 2, requires_grad=True), 3, mode="bilinear").grad_fn
     assert node._saved_output_size == (3, 3)

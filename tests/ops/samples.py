@@ -469,6 +469,8 @@ def _contractions() -> list[Sample]:
         _sample(picking.picked, draw("picked", (3, 4)), np.array([0, 3, 1])),
         _sample(deviation.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
         _sample(deviation.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
+        _sample(loss.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
+        _sample(loss.squared_error, draw("squares", (5,)), draw("target", (5,)), label="sum", reduction="sum"),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
         _sample(

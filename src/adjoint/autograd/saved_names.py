@@ -96,6 +96,7 @@ BY_OP: dict[str, dict[str, Where]] = {
     "deviation": REDUCED,
     "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},
     "mean_weighted_nll": {"target": 1, "weight": 2, "ignore_index": "ignore"},
+    "squared_error": {"target": 1, "reduction": lambda node: 1 + (node.params["reduction"] == "sum")},  # type: ignore[index]
     "convolution": {
         "input": 0,
         "weight": 1,

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 
-from adjoint.core.families import binary
+from adjoint.core.dtype import is_floating
+from adjoint.core.families import binary, fused
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import logsigmoid
 from adjoint.functions.precision import sensitive
 from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, comparison, indexing, reduction, selection, transcendental
+from adjoint.ops.reduction import mean as means
+from adjoint.ops.reduction import sum as sums
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss",
 ]  # fmt: skip
+
+SQUARES = "MseLossBackward0"
 
 
 def reduced(loss: Any, reduction_name: str, weight: Any = None) -> Any:
@@ -72,9 +78,38 @@ def mse_loss(
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """(input - target)², times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
+    reduction = named_reduction(size_average, reduce, reduction)
+    if weight is None and reduction in ("mean", "sum") and _alike(input.array, target.array):
+        return squared_error(input, target, reduction=reduction)
     loss = arithmetic.square(_difference("mse_loss", input, target))
-    out = _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
-    return named(out, "MseLossBackward0") if weight is None else out
+    out = _weighed(loss, input, weight, reduction, weight)
+    return named(out, SQUARES) if weight is None else out
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
+
+
+def _squared_error_composite(x: Any, y: Any, *, reduction: str) -> Any:
+    return reduced(arithmetic.square(arithmetic.sub(x, y)), reduction)
+
+
+def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    share = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
+    return arithmetic.mul(arithmetic.mul(arithmetic.sub(x, y), share), g)
+
+
+@fused(
+    composite=_squared_error_composite,
+    node=SQUARES,
+    dx=_squared_error_dx,
+    dy=lambda g, x, y, reduction: arithmetic.neg(_squared_error_dx(g, x, y, reduction)),
+)
+def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
+    """Mean or sum of (x - y)² over all elements."""
+    squares = np.asarray(np.square(np.subtract(x, y)))
+    fold = means.op if reduction == "mean" else sums.op  # type: ignore[attr-defined]
+    return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
 
 
 def _weighed(loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None) -> Any:
