@@ -40,10 +40,11 @@ def two_locals(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles("STORE_FAST_LOAD_FAST")
-def store_and_load(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
-    """One local variable is set, then one is loaded."""
+def store_and_load(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
+    """One local variable is set, then one is loaded: what a loop hands out is seen when it is set."""
     value, (target, source) = a.pop(), ins.argval
     a.push(value if source == target else frame.f_locals.get(source, UNKNOWN))
+    return value is UNKNOWN and source == target
 
 
 @handles("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -71,7 +72,7 @@ def load_cell(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
     if ins.opname == "LOAD_FROM_DICT_OR_DEREF":
         a.pop()
     value, cells = frame.f_locals.get(ins.argval, UNKNOWN), a.cells.get(ins.argval, ())
-    for cell in cells:
+    for cell in cells if ins.argval != "__class__" else ():  # which is set when the class is made
         held = Cell(cell, ins.argval).read()
         if held is not MISSING:
             a.witness.read(Cell(cell, ins.argval), held, frame)

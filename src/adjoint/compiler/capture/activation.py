@@ -118,15 +118,17 @@ class Activation:
         elif self.pending is not None:
             jump, next_to_it = self.pending
             self.pending = None
-            _settle(self, jump, at != next_to_it, instruction)
+            _settle(self, frame, jump, at != next_to_it, instruction)
         self.awaited = self.callee = None
         if handler(self, frame, instruction):
             self.pending = instruction, after
 
 
-def _settle(a: Activation, jump: dis.Instruction, jumped: bool, now: dis.Instruction) -> None:
-    """Move the stack as a conditional instruction did, now that its outcome is seen."""
-    if jump.opname == "FOR_ITER":
+def _settle(a: Activation, frame: FrameType, jump: dis.Instruction, jumped: bool, now: dis.Instruction) -> None:
+    """Move the stack as an instruction did, now that its outcome is seen."""
+    if jump.opname == "STORE_FAST_LOAD_FAST":
+        a.stack[-1] = frame.f_locals.get(jump.argval[1], UNKNOWN)
+    elif jump.opname == "FOR_ITER":
         if not jumped or now.opname == "END_FOR":
             a.push(UNKNOWN)
         elif now.opname not in ("POP_TOP", "POP_ITER") or ITERATOR_GOES:
