@@ -121,3 +121,37 @@ def test_a_training_step_runs_and_counts_as_adjoints(tmp_path: Path) -> None:
     done = run(tmp_path, "script.py", script=text)
     assert (done.out, done.error) == ("True adjoint.nn.linear adjoint.nn", "")
     assert SOURCE.is_dir()
+
+
+FOLLOWS_A_VALUE = """
+import warnings
+import torch
+
+def flipped(x, **options):
+    def step(x):
+        if x.sum() < 0:
+            x = x * -1
+        return x * 2
+    return torch.compile(step, **options)(x)
+
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(flipped(torch.full((3,), -1.0)).tolist(), flipped(torch.ones(3), fullgraph=False).tolist(), len(told))
+print("runs eagerly" in str(told[0].message))
+model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+model.compile()
+print(model(torch.ones(1, 2)).shape)
+try:
+    flipped(torch.ones(3), fullgraph=True)
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+def test_what_torch_compile_cannot_take_runs_eagerly_unless_the_whole_is_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
+    done = run(tmp_path, "script.py", script=FOLLOWS_A_VALUE)
+    assert done.error == ""
+    assert done.out.splitlines() == [
+        "[2.0, 2.0, 2.0] [2.0, 2.0, 2.0] 2", "True", "torch.Size([1, 2])", "TraceError",
+    ]  # fmt: skip

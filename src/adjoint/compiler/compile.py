@@ -17,18 +17,20 @@ from adjoint.compiler.sizes import Sizes
 from adjoint.core.collector import uncollected
 from adjoint.core.forking import renewed
 from adjoint.core.mode import mode, unusual
+from adjoint.core.spoken import spoken
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 SIGNATURES = 64  # kept in all
 
 
-def compile(function: Callable[..., Any] | None = None, *, fallback: bool = False, **options: Any) -> Any:
+def compile(function: Callable[..., Any] | None = None, *, fallback: bool | None = None, **options: Any) -> Any:
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
     A step that cannot be compiled raises TraceError, which names the line; with `fallback` it runs eagerly instead,
-    after one warning. Without llvmlite `compile` says so once and returns `function` itself. torch.compile's options
-    are accepted; but for `disable` they choose among compilers, and change nothing. Others raise TypeError.
+    after one warning. So it does in programs written for PyTorch (`adjoint.run`) that do not ask for `fullgraph`.
+    Without llvmlite `compile` says so once and returns `function` itself. torch.compile's options are accepted; but for
+    `disable`, and `fullgraph` there, they choose among compilers, and change nothing. Others raise TypeError.
     """
     unknown = sorted(set(options) - ACCEPTED)
     if unknown:
@@ -37,6 +39,8 @@ def compile(function: Callable[..., Any] | None = None, *, fallback: bool = Fals
         return lambda decorated: compile(decorated, fallback=fallback, **options)
     if options.get("disable") or not _has_llvmlite():
         return function
+    if fallback is None:
+        fallback = spoken.package == "torch" and not options.get("fullgraph")
     return CompiledFunction(function, fallback)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Spoken:
-    """`package`: what comes before the dot in `adjoint.float32`."""
+    """`package`: what comes before the dot in `adjoint.float32`; "torch" says that programs of PyTorch's are run."""
 
     __slots__ = ("package",)
 
