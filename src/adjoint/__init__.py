@@ -42,6 +42,7 @@ from adjoint.core.dtype import uint64 as uint64
 from adjoint.core.layout import channels_last as channels_last
 from adjoint.core.layout import channels_last_3d as channels_last_3d
 from adjoint.core.layout import contiguous_format as contiguous_format
+from adjoint.core.layout import contiguous_format as legacy_contiguous_format
 from adjoint.core.layout import layout as layout
 from adjoint.core.layout import memory_format as memory_format
 from adjoint.core.layout import preserve_format as preserve_format

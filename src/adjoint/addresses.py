@@ -13,6 +13,8 @@ ELSEWHERE = {
     "_functorch.functional_call": _FUNCTORCH,
     "_functorch.make_functional": _FUNCTORCH,
     "_functorch.vmap": _FUNCTORCH,
+    "_higher_order_ops": "adjoint.func.scan",
+    "_higher_order_ops.associative_scan": "adjoint.func.scan",
     "_jit_internal": "adjoint.jit",
     "_tensor": "adjoint.core.tensor",
     "_tensor_str": "adjoint.core.printing PRINT_OPTS=options _tensor_str=format_tensor",

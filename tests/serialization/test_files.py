@@ -304,6 +304,17 @@ def test_classes_need_to_be_allowed() -> None:
         load(file)
 
 
+def test_what_is_read_anyway_may_be_allowed() -> None:
+    from numpy._core.multiarray import _reconstruct
+
+    value = {"keys": np.arange(4, dtype=np.uint32), "scalar": np.float32(2)}
+    with serialization.safe_globals([_reconstruct, np.ndarray, np.dtype, type(np.dtype(np.uint32))]):
+        found = load(saved(value, torch))
+    assert found["keys"].dtype == np.uint32
+    assert found["keys"].tolist() == [0, 1, 2, 3]
+    assert found["scalar"] == 2
+
+
 def test_modules_and_plain_classes_of_the_program() -> None:
     value = {"net": Net(), "config": Config(3), "options": Options(0.2, ["a"]), "args": argparse.Namespace(lr=1)}
     found = load(saved(value), weights_only=False)

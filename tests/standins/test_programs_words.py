@@ -40,6 +40,14 @@ def test_jit_keeps_functions_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -
         jit.freeze(ad.nn.Linear(1, 1))
 
 
+def test_what_is_said_of_shapes_changes_nothing() -> None:
+    x = ad.ones(2)
+    ad._dynamo.mark_static_address(x)
+    ad._dynamo.mark_static(x)
+    ad._dynamo.mark_dynamic(x, 0, min=1)
+    assert ad.legacy_contiguous_format is ad.contiguous_format
+
+
 def test_nothing_is_set_up_at_first() -> None:
     assert not dist.is_available()
     assert not dist.is_initialized()

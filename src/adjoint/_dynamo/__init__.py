@@ -51,7 +51,12 @@ def mark_dynamic(t: Any, index: Any, *args: Any, **kwargs: Any) -> None:
     """Nothing: `adjoint.compile` makes a program for each shape."""
 
 
-mark_static = maybe_mark_dynamic = mark_unbacked = mark_static_address = mark_dynamic
+def mark_static(t: Any, *args: Any, **kwargs: Any) -> None:
+    """Nothing: `adjoint.compile` makes a program for each shape."""
+
+
+maybe_mark_dynamic = mark_unbacked = mark_dynamic
+mark_static_address = mark_static
 
 
 def list_backends(*args: Any, **kwargs: Any) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Any, Any], Any]
 PyTree = Any
+Context = Any
 
 
 class Container(NamedTuple):

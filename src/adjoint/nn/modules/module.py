@@ -23,6 +23,7 @@ from adjoint.nn.hooks import (
 )
 from adjoint.nn.loading import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 from adjoint.nn.module import Module
+from adjoint.nn.state import EXTRA
 
 __all__ = [
     "Module",
@@ -36,6 +37,7 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 PREFIX = "_global"
+_EXTRA_STATE_KEY_SUFFIX = EXTRA
 
 
 class Globals(ModuleType):
