@@ -42,20 +42,26 @@ class Tensor(Historied):
     # `array` is an ndarray, or a symbolic value while a step is traced. `node` is None when no gradient is wanted.
     # `__dict__` costs nothing until somebody sets an attribute of their own. `_tangents` is left unset, but for tensors
     # that carry tangents of forward mode, `_cut`, but for those whose history was cut off, and
-    # `_leaf`, but for those that no longer ask for the gradient they asked for.
+    # `_leaf`, but for those that no longer ask for the gradient they asked for. A tensor is whole when `__new__`
+    # returns, and there is no `__init__`, so that subclasses may define either.
     __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "memory")
+    array: Any
+    node: Any
+    memory: Any
+    _grad: Tensor | None
     _tangents: Any
     _cut: Cut
     _leaf: Any
 
-    def __init__(self, *given: Any, data: Any = None, device: Any = None, requires_grad: bool = False) -> None:
+    def __new__(cls, *given: Any, data: Any = None, device: Any = None, requires_grad: bool = False) -> Self:
+        self = new(cls)
         given = given if data is None else (data, *given)
-        self.array: Any = as_constructed(given)
+        self.array = as_constructed(given)
         if device is not None:
             require_cpu(device)
-        self.node: Any = None
-        self._grad: Tensor | None = None
-        self.memory: Any = None
+        self.node = None
+        self._grad = None
+        self.memory = None
         if len(given) == 1 and isinstance(given[0], Tensor):
             if given[0].array is self.array:
                 share(given[0], self)
@@ -63,6 +69,7 @@ class Tensor(Historied):
             take_over(self, given[0])
         if requires_grad:
             self.requires_grad_()
+        return self
 
     __torch_function__: Any = classmethod(answer)
 

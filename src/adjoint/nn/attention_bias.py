@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -30,12 +30,14 @@ class CausalBias(Tensor):
     seq_len_q: int
     seq_len_kv: int
 
-    def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
+    def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Self:
         if not isinstance(variant, CausalVariant):
             raise AssertionError(f"variant must be a CausalVariant, got {variant!r}")
         shift = seq_len_kv - seq_len_q if variant == CausalVariant.LOWER_RIGHT else 0
-        fill(self, np.tri(seq_len_q, seq_len_kv, shift, dtype=np.bool_))
-        self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
+        mask = object.__new__(cls)
+        fill(mask, np.tri(seq_len_q, seq_len_kv, shift, dtype=np.bool_))
+        mask.variant, mask.seq_len_q, mask.seq_len_kv = variant, seq_len_q, seq_len_kv
+        return mask
 
     def _materialize(self, device: Any = None) -> Tensor:
         return self.detach()

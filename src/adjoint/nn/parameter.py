@@ -13,19 +13,13 @@ from adjoint.core.wrap import as_array
 
 
 class Parameter(Tensor):
-    """A leaf that a module registers when it is assigned as an attribute. Shares the memory of `data`.
-
-    It is whole when `__new__` returns, so that subclasses may define either that or `__init__`.
-    """
+    """A leaf that a module registers when it is assigned as an attribute. Shares the memory of `data`."""
 
     __slots__ = ()
     __torch_function__ = disabled
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         return _made(cls, data).requires_grad_(requires_grad)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
 
 
 class Buffer(Tensor):
@@ -42,9 +36,6 @@ class Buffer(Tensor):
         made = _made(cls, data)
         made.persistent = persistent
         return made
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
 
 
 Kind = TypeVar("Kind", bound=Tensor)
