@@ -38,6 +38,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "special": EAGER,
     "testing": EAGER,
     "utils": EAGER | {"data"},
+    "_utils": EAGER | {"serialization"},
     "distributed": EAGER | {"nn", "optim", "data"},
     "compiler": {"core", "ops", "autograd"},
     "cuda": EAGER | {"amp"},

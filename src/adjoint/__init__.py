@@ -178,7 +178,7 @@ _LATER = {
     "utils": "adjoint.utils", "_dynamo": "adjoint._dynamo", "accelerator": "adjoint.accelerator",
     "backends": "adjoint.backends", "cuda": "adjoint.cuda", "distributed": "adjoint.distributed", "hub": "adjoint.hub",
     "jit": "adjoint.jit",
-    "_C": "adjoint._C", "__config__": "adjoint.__config__", "library": "adjoint.library",
+    "_C": "adjoint._C", "_utils": "adjoint._utils", "__config__": "adjoint.__config__", "library": "adjoint.library",
     "mps": "adjoint.mps", "multiprocessing": "adjoint.multiprocessing", "overrides": "adjoint.overrides",
     "futures": "adjoint.futures", "Future": "adjoint.futures:Future",
     "profiler": "adjoint.profiler", "quasirandom": "adjoint.quasirandom",

@@ -16,11 +16,11 @@ ELSEWHERE = {
     "_higher_order_ops": "adjoint.func.scan",
     "_higher_order_ops.associative_scan": "adjoint.func.scan",
     "_jit_internal": "adjoint.jit",
-    "_tensor": "adjoint.core.tensor",
+    "_tensor": "adjoint.core.tensor adjoint._utils",
     "_tensor_str": "adjoint.core.printing PRINT_OPTS=options _tensor_str=format_tensor",
     "functional": "adjoint",
     "return_types": "adjoint.functions.return_types",
-    "storage": "adjoint.functions.storages",
+    "storage": "adjoint.functions.storages adjoint._utils",
 }
 _QUANTISED = "there are no quantised numbers"
 ABSENT = {

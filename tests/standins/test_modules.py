@@ -11,7 +11,7 @@ import pytest
 import adjoint as ad
 
 NAMES = {
-    "_dynamo": "config reset disable optimize OptimizedModule", "_tensor": "Tensor", "functional": "einsum norm split",
+    "_dynamo": "config reset disable optimize OptimizedModule", "functional": "einsum norm split",
     "autograd": "Variable Function profiler", "autograd.profiler": "profile record_function",
     "compiler": "disable is_compiling is_dynamo_compiling reset cudagraph_mark_step_begin allow_in_graph",
     "cuda.amp": "autocast GradScaler custom_fwd custom_bwd", "distributed": "is_available is_initialized ReduceOp",
@@ -27,7 +27,8 @@ NAMES = {
     "nn.modules.utils": "_pair _single _triple _ntuple", "nn.parallel": "DataParallel DistributedDataParallel",
     "nn.parallel.distributed": "DistributedDataParallel", "nn.parameter": "Parameter UninitializedParameter is_lazy",
     "nn.utils.convert_parameters": "parameters_to_vector",
-    "_subclasses.fake_tensor": "is_fake", "cuda": "_initialized", "serialization": "pickle",
+    "_subclasses.fake_tensor": "is_fake", "cuda": "_initialized", "cuda.random": "manual_seed_all", "cuda.memory": "memory_allocated",
+    "_utils": "_rebuild_tensor_v2 _flatten_dense_tensors classproperty", "_tensor": "Tensor _rebuild_from_type_v2", "serialization": "pickle",
     "nn.init": "_calculate_correct_fan",
     "utils.checkpoint": "get_device_states set_device_states DefaultDeviceType",
     "overrides": "has_torch_function handle_torch_function",

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 
 class Spoken:
-    """`package`: what comes before the dot in `adjoint.float32`; "torch" says that programs of PyTorch's are run."""
+    """`package`: what comes before the dot in `adjoint.float32`; "torch" says that programs of PyTorch's are run.
 
-    __slots__ = ("package",)
+    `parts`: classes of parts of it, and these.
+    """
+
+    __slots__ = ("package", "parts")
 
     def __init__(self) -> None:
         self.package = "adjoint"
+        self.parts: list[tuple[type, str]] = []
+
+    def place(self, kind: type, part: str) -> None:
+        """Let a class say that it is of this part of the package, whichever that is."""
+        self.parts.append((kind, part))
+        kind.__module__ = f"{self.package}.{part}"
+
+    def rename(self, package: str) -> None:
+        """Speak of this package from now on."""
+        self.package = package
+        for kind, part in self.parts:
+            kind.__module__ = f"{package}.{part}"
 
 
 spoken = Spoken()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.device import DeviceError as DeviceError
+from adjoint.core.elsewhere import place
 from adjoint.core.no_device import NoStream, answering, refusing, without_instances
 from adjoint.cuda import amp as amp
 from adjoint.cuda import nvtx as nvtx
@@ -70,3 +71,6 @@ class StreamContext(NoStream):
 def stream(stream: Any) -> StreamContext:
     """A block that runs as without."""
     return StreamContext(stream)
+
+
+place(__name__, {"memory": "adjoint.cuda", "random": "adjoint.cuda"})

@@ -69,6 +69,7 @@ def interpolate(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
                 f"with types {[type(n) for n in new]}"
             )
+        new = [n.__index__() if isinstance(n, Tensor) else n for n in new]
     else:
         scales = _per_dimension(scale_factor, rank, old, "scale_factor")
         new = [math.floor(n * s) for n, s in zip(old, scales, strict=True)]

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from adjoint.core.exposure import take_over
 from adjoint.core.overriding import disabled
+from adjoint.core.spoken import spoken
 from adjoint.core.storage import share
 from adjoint.core.tensor import Tensor, fill
 from adjoint.core.wrap import as_array
@@ -38,6 +39,8 @@ class Buffer(Tensor):
         return made
 
 
+for _kind in (Parameter, Buffer):
+    spoken.place(_kind, "nn.parameter")
 Kind = TypeVar("Kind", bound=Tensor)
 
 

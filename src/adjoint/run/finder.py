@@ -38,7 +38,7 @@ def stand_in() -> None:
             "`import torch`, or start the program with `python -m adjoint.run`"
         )
     sys.meta_path.insert(0, Finder())
-    spoken.package = "torch"
+    spoken.rename("torch")
     for kind in SPOKEN:
         kind.__module__ = "torch"
 
