@@ -37,7 +37,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "signal": EAGER,
     "special": EAGER,
     "testing": EAGER,
-    "utils": EAGER | {"data"},
+    "utils": EAGER | {"data", "nn"},
     "_utils": EAGER | {"serialization"},
     "distributed": EAGER | {"nn", "optim", "data"},
     "compiler": {"core", "ops", "autograd"},

@@ -167,6 +167,8 @@ def member(name: str, spelling: Spelling) -> Iterator[str]:
         yield from accessors(name, value, spelling)
     elif inspect.isfunction(value):
         yield from definitions(name, [as_method(s) for s in signatures(name, value)], spelling)
+    elif isinstance(value, staticmethod):  # `__new__`
+        yield from definitions(name, [as_constructor(signature(value.__func__))], spelling)
     elif not inspect.ismemberdescriptor(value):
         yield f"{name}: {spelling(type(value))}"
 
@@ -258,6 +260,12 @@ def as_method(of: inspect.Signature) -> inspect.Signature:
     rest = [p for p in list(of.parameters.values())[1:] if p.name != "out"]
     first = SELF.replace(kind=SELF.POSITIONAL_ONLY) if any(p.kind is p.POSITIONAL_ONLY for p in rest) else SELF
     return of.replace(parameters=[first, *rest])
+
+
+def as_constructor(of: inspect.Signature) -> inspect.Signature:
+    """The first parameter is the class, and needs no type."""
+    first, *rest = of.parameters.values()
+    return of.replace(parameters=[first.replace(annotation=first.empty), *rest])
 
 
 if __name__ == "__main__":

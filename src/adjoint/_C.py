@@ -8,6 +8,7 @@ from typing import Any, Self
 from adjoint.core.device import device as Device
 from adjoint.core.dtype import dtype as Dtype
 from adjoint.core.elsewhere import Missing
+from adjoint.core.mode import mode
 from adjoint.core.no_device import NoStream, answering
 from adjoint.core.overriding import Quiet, disabled
 from adjoint.core.tensor import Tensor
@@ -21,6 +22,11 @@ globals().update(
         },
     )
 )  # fmt: skip
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a batch is mapped over or a derivative of a function taken, here."""
+    return mode.tracer is not None or mode.duals is not None or mode.transformed
 
 
 _TensorBase = Tensor

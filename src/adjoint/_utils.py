@@ -1,4 +1,4 @@
-"""`adjoint._utils`: what programs and pickles take from that module of PyTorch: tensors laid end to end, and rebuilt."""
+"""`adjoint._utils`: what programs and pickles take from that module of PyTorch: tensors end to end, and rebuilt."""
 
 from __future__ import annotations
 

@@ -48,6 +48,46 @@ def test_what_is_said_of_shapes_changes_nothing() -> None:
     assert ad.legacy_contiguous_format is ad.contiguous_format
 
 
+Pair = collections.namedtuple("Pair", "left right")
+
+
+def test_paths_in_trees() -> None:
+    theirs = pytest.importorskip("torch.utils._pytree")
+    tree = {"a": [1, (2, Pair(3, {"b": 4}))], "c": collections.OrderedDict(d=5), "e": []}
+    for ours, same in zip(*(t.tree_flatten_with_path(tree)[0] for t in (pytree, theirs)), strict=True):
+        assert ours[1] == same[1] == pytree.key_get(tree, ours[0])
+        assert pytree.keystr(ours[0]) == theirs.keystr(same[0])
+    shown = [t.tree_map_with_path(lambda kp, x, y, t=t: t.keystr(kp) * (x == y), tree, tree) for t in (pytree, theirs)]
+    assert shown[0] == shown[1]
+    specs = [t.tree_structure(tree) for t in (pytree, theirs)]
+    assert specs[0].num_nodes == specs[1].num_nodes
+    assert specs[0].num_children == specs[1].num_children == len(specs[0].children())
+    assert specs[0].child(0).num_leaves == specs[1].child(0).num_leaves
+
+
+def test_whether_a_transform_is_active() -> None:
+    seen: list[bool] = []
+
+    def square(x: Any) -> Any:
+        seen.append(ad._C._are_functorch_transforms_active())
+        return (x * x).sum()
+
+    square(ad.ones(2))
+    ad.func.vmap(square)(ad.ones(3, 2))
+    ad.func.grad(square)(ad.ones(2))
+    ad.func.jvp(square, (ad.ones(2),), (ad.ones(2),))
+    square(ad.ones(2, requires_grad=True)).backward()
+    assert seen == [False, True, True, True, False]
+
+
+def test_asserting_of_a_tensor() -> None:
+    ad._assert_async(ad.tensor(1))
+    with pytest.raises(RuntimeError, match="single nonzero value, but got zero"):
+        ad._assert_async(ad.tensor(0))
+    with pytest.raises(RuntimeError, match=r"^said$"):
+        ad._assert_async(ad.tensor([False]), "said")
+
+
 def test_nothing_is_set_up_at_first() -> None:
     assert not dist.is_available()
     assert not dist.is_initialized()

@@ -1,4 +1,4 @@
-"""`adjoint._utils`: lists of tensors laid end to end, and pickles of PyTorch's tensors that Python's own pickle wrote."""
+"""`adjoint._utils`: lists of tensors laid end to end, and PyTorch's tensors in files of Python's own pickle."""
 
 from __future__ import annotations
 

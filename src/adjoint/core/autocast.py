@@ -39,8 +39,8 @@ class _Settings(threading.local):
     """
 
     def __init__(self) -> None:
-        self.enabled = {"cpu": False, "cuda": False}
-        self.dtypes: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
+        self.enabled = dict.fromkeys(("cpu", "cuda", "mps", "xpu"), False)
+        self.dtypes: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16, "mps": float16, "xpu": float16}
         self.cache, self.depth = True, 0
         self.cached: dict[int, Cast] = {}
 

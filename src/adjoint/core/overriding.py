@@ -70,6 +70,7 @@ class Overridable:
         self.function = function
         self.__name__ = ""
         update_wrapper(self, function)
+        self.__defaults__, self.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if state.modes or state.asking:

@@ -44,8 +44,6 @@ def _scan(joined: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list
     while step < size:
         before = [x.narrow(dim, 0, size - step) for x in xs]
         after = [x.narrow(dim, step, size - step) for x in xs]
-        xs = [
-            cat([x.narrow(dim, 0, step), new], dim) for x, new in zip(xs, joined(before, after), strict=True)
-        ]
+        xs = [cat([x.narrow(dim, 0, step), new], dim) for x, new in zip(xs, joined(before, after), strict=True)]
         step *= 2
     return xs

@@ -196,8 +196,9 @@ FUNCTIONS: dict[str, str] = {
         _check _check_index _check_is_size _check_not_implemented _check_type _check_value
     """,
     "settings": """
-        _assert are_deterministic_algorithms_enabled can_cast get_default_device get_deterministic_debug_mode
-        get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
+        _assert _assert_async are_deterministic_algorithms_enabled can_cast get_default_device
+        get_deterministic_debug_mode get_num_interop_threads is_deterministic_algorithms_warn_only_enabled
+        is_warn_always_enabled set_default_device
         set_default_tensor_type set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always
         use_deterministic_algorithms
     """,
@@ -213,7 +214,7 @@ FUNCTIONS: dict[str, str] = {
         empty_strided
     """,
     "symbolic_sizes": """
-        sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """,
     "windows": """
         bartlett_window blackman_window hamming_window hann_window kaiser_window

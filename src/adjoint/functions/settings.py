@@ -14,7 +14,7 @@ from adjoint.core.shaping import SHAPER
 from adjoint.functions.legacy import dtype_of
 
 __all__ = [
-    "_assert", "are_deterministic_algorithms_enabled", "can_cast", "get_default_device",
+    "_assert", "_assert_async", "are_deterministic_algorithms_enabled", "can_cast", "get_default_device",
     "get_deterministic_debug_mode", "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled",
     "is_warn_always_enabled", "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
     "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "use_deterministic_algorithms",
@@ -22,6 +22,12 @@ __all__ = [
 
 LEVELS = ("default", "warn", "error")
 _chosen: dict[str, Any] = {"warn always": False, "threads": 1}
+
+
+def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError if a tensor of one element is zero."""
+    if not input:
+        raise RuntimeError(assert_msg)
 
 
 def _assert(condition: Any, message: str) -> None:

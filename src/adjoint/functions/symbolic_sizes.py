@@ -7,7 +7,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum"]
+from adjoint.core.elsewhere import Missing
+
+__all__ = [
+    "SymBool", "SymFloat", "SymInt", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt",
+    "sym_sum",
+]  # fmt: skip
+
+_ABSENT = {
+    "__module__": "adjoint", "__slots__": (), "reason": "sizes are Python's numbers",
+    "__doc__": "Nothing is an instance: sizes are Python's numbers.",
+}  # fmt: skip
+SymBool, SymFloat, SymInt = (Missing(name, (), dict(_ABSENT)) for name in ("SymBool", "SymFloat", "SymInt"))
 
 
 def sym_int(a: Any) -> int:

@@ -16,7 +16,6 @@ place(
     {
         "bundled_inputs": "programs are not packed into files",
         "cpp_extension": "there is no C++ interface: see autograd.Function for an op with a gradient of its own",
-        "flop_counter": "operations are not counted",
         "mobile_optimizer": "adjoint.compile makes native code by itself",
     },
 )

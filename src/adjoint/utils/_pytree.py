@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 Flatten = Callable[[Any], tuple[list[Any], Any]]
@@ -17,6 +17,7 @@ class Container(NamedTuple):
 
     flatten_fn: Flatten
     unflatten_fn: Unflatten
+    keys_fn: Callable[[Any], Any] | None = None  # pairs of keys and parts, and the context
 
 
 class MappingKey(NamedTuple):
@@ -24,11 +25,41 @@ class MappingKey(NamedTuple):
 
     key: Any
 
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What is there."""
+        return mapping[self.key]
+
 
 class SequenceKey(NamedTuple):
     """A place in a list or tuple."""
 
     idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What is there."""
+        return sequence[self.idx]
+
+
+class GetAttrKey(NamedTuple):
+    """A field of a named tuple."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """What is there."""
+        return getattr(obj, self.name)
+
+
+KeyPath = tuple[Any, ...]
 
 
 class TreeSpec(NamedTuple):
@@ -43,9 +74,27 @@ class TreeSpec(NamedTuple):
         """Number of leaves."""
         return 1 if self.type is None else sum(child.num_leaves for child in self.children_specs)
 
+    @property
+    def num_nodes(self) -> int:
+        """Number of leaves and containers."""
+        return 1 + sum(child.num_nodes for child in self.children_specs)
+
+    @property
+    def num_children(self) -> int:
+        """Number of parts, none for a leaf."""
+        return len(self.children_specs)
+
     def is_leaf(self) -> bool:
         """True for a leaf."""
         return self.type is None
+
+    def children(self) -> list[Any]:
+        """The specs of the parts."""
+        return list(self.children_specs)
+
+    def child(self, index: int) -> Any:
+        """The spec of one part."""
+        return self.children_specs[index]
 
 
 class LeafSpec(TreeSpec):
@@ -73,7 +122,7 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
     """Make instances of `cls` containers. Raises ValueError if they are already."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    SUPPORTED_NODES[cls] = Container(flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = Container(flatten_fn, unflatten_fn, kwargs.get("flatten_with_keys_fn"))
 
 
 _register_pytree_node = register_pytree_node
@@ -138,6 +187,35 @@ def tree_map_only(kind: Any, func: Any, tree: PyTree, is_leaf: Any = None) -> Py
     return tree_map(lambda x: func(x) if _is(x, kind) else x, tree, is_leaf=is_leaf)
 
 
+def tree_flatten_with_path(tree: PyTree, is_leaf: Any = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """Pairs of the keys that lead to a leaf and the leaf, from left to right, and what held them."""
+    return list(_places(tree, is_leaf, ())), tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree: PyTree, is_leaf: Any = None) -> list[tuple[KeyPath, Any]]:
+    """Pairs of the keys that lead to a leaf and the leaf, from left to right."""
+    return list(_places(tree, is_leaf, ()))
+
+
+def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Any = None) -> PyTree:
+    """`tree_map`, whose `func` is given the keys that lead to the leaf before it."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [_leaves_like(spec, rest) for rest in rests]
+    return tree_unflatten([func(*pair, *each) for pair, *each in zip(pairs, *others, strict=True)], spec)
+
+
+def keystr(kp: KeyPath) -> str:
+    """The keys as one writes them after the name of a tree."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What is where the keys lead."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
 def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: Any = None) -> bool:
     """True if `pred` is of all leaves."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
@@ -177,6 +255,24 @@ def _walk(value: Any, is_leaf: Callable[[Any], bool] | None, leaves: list[Any]) 
         return LeafSpec()
     parts, context = container.flatten_fn(value)
     return TreeSpec(kind, context, [_walk(part, is_leaf, leaves) for part in parts])
+
+
+def _places(value: Any, is_leaf: Callable[[Any], bool] | None, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    kind = _get_node_type(value)
+    container = None if is_leaf is not None and is_leaf(value) else SUPPORTED_NODES.get(kind)
+    if container is None:
+        yield path, value
+        return
+    if container.keys_fn is not None:
+        pairs = container.keys_fn(value)[0]
+    elif isinstance(value, dict):
+        pairs = [(MappingKey(key), part) for key, part in value.items()]
+    elif kind is namedtuple:
+        pairs = [(GetAttrKey(name), part) for name, part in zip(value._fields, value, strict=True)]
+    else:
+        pairs = [(SequenceKey(i), part) for i, part in enumerate(container.flatten_fn(value)[0])]
+    for key, part in pairs:
+        yield from _places(part, is_leaf, (*path, key))
 
 
 def _build(spec: TreeSpec, leaves: Any) -> Any:
