@@ -69,7 +69,8 @@ def test_stub_has_what_is_no_method(name: str) -> None:
 
 
 def test_methods_take_self_first() -> None:
-    functions = [f for found in members().values() for f in found if isinstance(f, ast.FunctionDef)]
+    named = [(name, f) for name, found in members().items() for f in found if isinstance(f, ast.FunctionDef)]
+    functions = [f for name, f in named if name != "__new__"]
     assert len(functions) > 300
     assert {f.args.args[0].arg for f in functions} == {"self"}
 

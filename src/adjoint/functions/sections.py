@@ -65,8 +65,17 @@ def _apart(parts: tuple[Tensor, ...], called: type[pieces.Pieces]) -> tuple[Tens
 
 
 @public()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """So many pieces along `dim`, the first ones longer by one; or the pieces between the positions listed."""
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: int | None = None
+) -> tuple[Tensor, ...]:
+    """So many pieces along `dim`, the first ones longer by one; or the pieces between the positions listed.
+
+    `indices` are positions, `sections` how many pieces.
+    """
+    given = [each for each in (indices_or_sections, indices, sections) if each is not None]
+    if len(given) != 1:
+        raise TypeError("tensor_split(): one of indices_or_sections, indices and sections must be given")
+    (indices_or_sections,) = given
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     size = input.array.shape[one_dim(dim, input.ndim)]
