@@ -154,3 +154,16 @@ def test_a_subclass_may_use_the_names_of_slots() -> None:
     print((x * 2).sum().item(), x.array, x.shape)
     """
     assert run(program) == "8.0 mine adjoint.Size([2])"
+
+
+def test_functions_keep_their_defaults() -> None:
+    script = """
+        class Asked(ad.Tensor):
+            pass
+
+        from adjoint.core.overriding import Overridable
+
+        assert isinstance(ad.meshgrid, Overridable)
+        assert "indexing" in ad.meshgrid.__kwdefaults__
+        """
+    assert run(script) == ""

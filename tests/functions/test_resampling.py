@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.functions.oracle import same
 
+import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import full, ones
 
@@ -107,3 +108,12 @@ def test_a_plain_image_stays_plain(mode: str) -> None:
 def test_sizes_are_as_many_as_dimensions() -> None:
     with pytest.raises(RuntimeError, match="output_size must have 2 numbers, not 3"):
         F.adaptive_avg_pool2d(ones(1, 1, 4, 4), (1, 2, 3))
+
+
+def test_sizes_may_be_tensors() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 6)).astype(np.float32)
+    torch = pytest.importorskip("torch")
+    found, wanted = (
+        t.nn.functional.interpolate(t.tensor(x), size=[t.tensor([7], dtype=t.int32), t.tensor(3)]) for t in (ad, torch)
+    )
+    assert np.array_equal(found.numpy(), wanted.numpy())
