@@ -232,6 +232,20 @@ def test_paths_and_files(tmp_path: Any) -> None:
         load(tmp_path / "missing")
 
 
+@pytest.mark.parametrize("where", ["meta", ad.device("meta")])
+def test_to_meta(where: Any) -> None:
+    """Shapes and types come, values do not."""
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    state = load(saved(module.state_dict()), map_location=where)
+    assert {(t.is_meta, t.shape, t.dtype) for t in state.values()} == {
+        (True, t.shape, t.dtype) for t in module.state_dict().values()
+    }
+    whole = load(saved(module), map_location=where, weights_only=False)
+    assert whole[0].weight.is_meta
+    assert isinstance(whole[0].weight, nn.Parameter)
+    assert whole[0].weight.requires_grad
+
+
 def test_map_location_and_other_options() -> None:
     for given_one in (None, "cpu", ad.device("cpu"), {"cuda:0": "cpu"}, lambda storage, location: storage):
         assert load(saved(ad.ones(1)), map_location=given_one, weights_only=True).tolist() == [1]

@@ -8,7 +8,8 @@ import pickle
 import warnings
 from typing import Any, BinaryIO
 
-from adjoint.core.device import device, require_cpu
+from adjoint.core.device import META, device, is_meta
+from adjoint.core.shaping import moved
 from adjoint.serialization.archive import FileError
 from adjoint.serialization.checkpoint import check_binary, load_safetensors, put
 from adjoint.serialization.mapping import shared
@@ -47,24 +48,23 @@ def load(
 
     `f` is a path or an open binary file. Nothing in a file can run code: besides tensors and plain values it may only
     name what `serialization.add_safe_globals` allows, and with `weights_only=False` also modules of networks and plain
-    classes that the program has imported, and whose instances run nothing when they are made. Tensors come to the CPU;
-    a device that `map_location` names must be that. With `mmap` (paths only) they are private views of the file, which
-    are read once for their checksums and copied where they are written, or share it where `set_default_mmap_options`
-    says so; the file must not be cut short while they live.
+    classes that the program has imported, and whose instances run nothing when they are made. Tensors come to the CPU,
+    or, without values, to the device "meta" if `map_location` names it; no other is here. With `mmap` (paths only) they
+    are private views of the file, which are read once for their checksums and copied where they are written, or share
+    it where `set_default_mmap_options` says so; the file must not be cut short while they live.
     `encoding` is that of text written by Python 2. $TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 stands for weights_only=True,
     $TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for False where it is not given.
     Errors: FileError (an UnpicklingError, a RuntimeError and a ValueError) or SafetensorsError (a ValueError) for a
     file that is not sound or names what is not allowed.
     """
-    if isinstance(map_location, (str, device)):
-        require_cpu(map_location)
+    absent = isinstance(map_location, (str, device)) and is_meta(map_location)
     if pickle_module not in (None, pickle):
         raise ValueError("load: pickle_module is not used: no file is read by an unpickler that could run code")
     check_binary("load", f, "read")
     trusted = weights_only_wanted(weights_only) is False
     if isinstance(f, (str, os.PathLike)):
         with open(f, "r+b" if mmap and shared() else "rb") as file:
-            return _load(file, os.fspath(f), encoding, trusted, bool(mmap))
+            return _load(file, os.fspath(f), encoding, trusted, bool(mmap), absent)
     if mmap:
         raise ValueError("only a file given by its path can be mapped into memory")
     if not (hasattr(f, "seek") and hasattr(f, "tell")):
@@ -75,7 +75,7 @@ def load(
     if not hasattr(f, "readinto") or (hasattr(f, "seekable") and not f.seekable()):
         f = io.BytesIO(f.read())
     name = getattr(f, "name", None)
-    return _load(f, name if isinstance(name, str) else "<file object>", encoding, trusted, False)
+    return _load(f, name if isinstance(name, str) else "<file object>", encoding, trusted, False, absent)
 
 
 def weights_only_wanted(given: bool | None) -> bool | None:
@@ -103,17 +103,18 @@ def _shown(message: str) -> str:
     return clean if len(clean) <= 800 else f"{clean[:780]}…"
 
 
-def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mapped: bool) -> Any:
+def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mapped: bool, absent: bool) -> Any:
     begin = file.tell()
     start = file.read(262)
     file.seek(begin)
     try:
         if start.startswith(ZIP):
-            return read_archive(file, encoding, trusted, mapped)
+            return read_archive(file, encoding, trusted, mapped, absent)
         if start[:1] == b"\x80" and len(start) > 2 and 2 <= start[1] <= 5 and start[8:9] != b"{":
-            return read_stream(file, encoding, trusted)
+            return read_stream(file, encoding, trusted, absent)
         if start[257:] == TAR:
             raise FileError("this is a tar archive, perhaps of PyTorch 0.1: load and save it with PyTorch")
     except FileError as error:
         raise FileError(f"{os.fsdecode(name)}: {_shown(str(error))}") from None
-    return load_safetensors(name if mapped else file, mmap=mapped)  # type: ignore[arg-type]
+    found = load_safetensors(name if mapped else file, mmap=mapped)  # type: ignore[arg-type]
+    return {key: moved(tensor, META) for key, tensor in found.items()} if absent else found

@@ -22,8 +22,11 @@ PROTOCOL = 1001
 LITTLE = sys.byteorder == "little"
 
 
-def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> Any:
-    """The value that an archive stands for; with `mapped` its tensors are private views of the file."""
+def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool, absent: bool = False) -> Any:
+    """The value that an archive stands for; with `mapped` its tensors are private views of the file.
+
+    They have no values if `absent`.
+    """
     archive = Archive(file)
     folder = record_folder(archive)
     access = mmap.ACCESS_WRITE if shared() else mmap.ACCESS_COPY
@@ -38,7 +41,7 @@ def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> 
             found = archive.read_array(f"{folder}/data/{key}", elements, memory)
             if swapped:
                 found.byteswap(inplace=True)
-            storages[key] = Storage(key, found, kind)
+            storages[key] = Storage(key, found, kind, absent)
             storages[key].check_bools(kind)
         storage = storages[key]
         _check_again(storage, kind, count)
@@ -52,7 +55,7 @@ def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool) -> 
     return value
 
 
-def read_stream(file: BinaryIO, encoding: str, trusted: bool) -> Any:
+def read_stream(file: BinaryIO, encoding: str, trusted: bool, absent: bool = False) -> Any:
     """The value that a stream of pickles and storages stands for, the format before PyTorch 1.6."""
     start = file.tell()
     size = file.seek(0, os.SEEK_END) - start
@@ -68,7 +71,7 @@ def read_stream(file: BinaryIO, encoding: str, trusted: bool) -> Any:
             taken += count * kind.itemsize
             if taken > size:
                 raise FileError(f"storages of {taken} bytes are announced, more than the file's {size}")
-            storages[key] = Storage(key, np.zeros(count, kind.numpy), kind)
+            storages[key] = Storage(key, np.zeros(count, kind.numpy), kind, absent)
         _check_again(storages[key], kind, count)
         return storages[key]
 

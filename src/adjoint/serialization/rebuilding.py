@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import DTYPES, dtype
+from adjoint.core.meta import Absent
 from adjoint.core.region import reach
 from adjoint.core.storage import share
 from adjoint.core.tensor import Tensor, fill, wrap
@@ -36,13 +37,17 @@ RESOLVED: dict[str, Any] = {"conj": np.conjugate, "neg": np.negative}
 
 
 class Storage(TypedStorage):
-    """Memory from a file, one-dimensional, which several tensors may share; `dtype` is None where only they know it."""
+    """Memory from a file, one-dimensional, which several tensors may share; `dtype` is None where only they know it.
+
+    Tensors on it are on the device "meta" if it is `absent`.
+    """
 
     dtype: Any = None
 
-    def __init__(self, key: str, memory: Any, kind: dtype | None) -> None:
+    def __init__(self, key: str, memory: Any, kind: dtype | None, absent: bool = False) -> None:
         super().__init__(memory)
         self.key = key
+        self.absent = absent
         self.memory = memory
         self.dtype = kind
         self.seen: Tensor | None = None  # the first tensor on it
@@ -69,7 +74,7 @@ class Storage(TypedStorage):
             memory = self.memory.view(np.uint8)[:whole].view(kind.numpy)
             for name in wanted:
                 memory = RESOLVED[name](memory)
-            self.resolved[way] = Storage(self.key, memory, kind)
+            self.resolved[way] = Storage(self.key, memory, kind, self.absent)
         return self.resolved[way]
 
 
@@ -210,6 +215,8 @@ def _view(storage: Storage, kind: dtype, offset: Any, size: Any, stride: Any) ->
         raise FileError(f"{where}: it needs {needed} elements, but the storage has {whole}")
     storage.check_bools(kind)
     DTYPES.find(kind.numpy)
+    if storage.absent:
+        return wrap(Absent(size, kind.numpy))
     if needed:
         strides = tuple(step * kind.itemsize for step in stride)
         tensor = wrap(np.ndarray(size, kind.numpy, storage.memory, offset * kind.itemsize, strides))
