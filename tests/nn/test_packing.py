@@ -123,6 +123,15 @@ def test_more_errors() -> None:
         rnn.PackedSequence(ad.ones(2))
 
 
+@pytest.mark.parametrize("name", ["double", "float", "half", "long", "int", "short", "char", "byte"])
+def test_types(name: str) -> None:
+    types = []
+    for library in (torch, ad):
+        packed = library.nn.utils.rnn.pack_padded_sequence(library.ones(4, 3, 2), [4, 2, 1])
+        types.append(str(getattr(packed, name)().data.dtype).rpartition(".")[2])
+    assert types[0] == types[1]
+
+
 @pytest.mark.parametrize("text", ["LSTM(2, 3, bidirectional=True)", "GRU(2, 3, 2)", "RNN(2, 3)"])
 def test_compiled(text: str) -> None:
     """A step that packs, sweeps and pads."""

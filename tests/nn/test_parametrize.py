@@ -313,3 +313,12 @@ def test_skip_init_leaves_values_unset() -> None:
     layer = nn.utils.skip_init(nn.Linear, 4, 3)
     assert not layer.weight.any()
     assert not layer.bias.any()
+
+
+def test_the_complaint_about_a_shape_is_pytorchs() -> None:
+    class First(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x[0]
+
+    with pytest.raises(ValueError, match="Registering a parametrization may not change the shape of the tensor"):
+        parametrize.register_parametrization(nn.Linear(2, 2), "weight", First())

@@ -57,13 +57,13 @@ def test_a_public_hook_returns_none_and_a_private_one_may_replace_the_dict_of_th
         assert list(library.nn.Sequential(layer).state_dict()) == ["0.weight", "0.bias"]
 
 
-def test_one_function_may_be_hooked_both_ways() -> None:
+def test_only_a_private_hook_may_return_something() -> None:
     def after(m: Any, state: Any, *_: Any) -> Any:
         return {"only": 1}
 
     one, other = nn.Linear(1, 1), nn.Linear(1, 1)
-    one.register_state_dict_post_hook(after)
     other._register_state_dict_hook(after)
+    one.register_state_dict_post_hook(after)
     assert other.state_dict() == {"only": 1}
     with pytest.raises(RuntimeError, match="must return None"):
         one.state_dict()
@@ -281,3 +281,13 @@ def test_extra_state_may_bring_a_part_with_it() -> None:
         module, other = Holder(held), Holder("another")
         other.load_state_dict(module.state_dict())
         assert other.held is held
+
+
+def test_a_post_hook_is_not_registered_again_as_one_that_returns() -> None:
+    def hook(*_: Any) -> None:
+        """Changes nothing."""
+
+    module = nn.Linear(2, 2)
+    module.register_state_dict_post_hook(hook)
+    with pytest.raises(RuntimeError, match="previously registered via register_state_dict_post_hook"):
+        module._register_state_dict_hook(hook)

@@ -83,9 +83,15 @@ def register_state_dict_pre_hook(self: Module, hook: Callable[..., Any]) -> Remo
 
 def register_state_dict_post_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, state_dict, prefix, local_metadata)` may change `state_dict` in place; it returns None."""
+    hook._from_public_api = True  # type: ignore[attr-defined]
     return register(self, "_state_dict_hooks", hook, returning=False)
 
 
 def register_returning_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
     """As `register_state_dict_post_hook`, but the hook may return another dict, which the root's caller gets."""
+    if getattr(hook, "_from_public_api", False):
+        raise RuntimeError(
+            "Cannot register the same function as the state dict post hook that was previously registered via "
+            "register_state_dict_post_hook"
+        )
     return register(self, "_state_dict_hooks", hook, returning=True)

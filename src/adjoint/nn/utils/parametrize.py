@@ -87,7 +87,7 @@ class ParametrizationList(ModuleList):
                     held = Parameter(held, original.requires_grad)
                 _register(self, f"original{i}", held)
         if not unsafe:
-            _check("A parametrization", self(), shape, kind)
+            _check("Registering a parametrization", self(), shape, kind)
 
     def right_inverse(self, value: Tensor) -> None:
         """Take the originals of which the tensor would be `value`. Raises RuntimeError if a module cannot say them."""
@@ -181,7 +181,7 @@ def register_parametrization(
         if not unsafe:
             before = getattr(module, tensor_name)
             after = parametrization(before)
-            _check("A parametrization", after, tuple(before.shape), before.dtype)
+            _check("Registering a parametrization", after, tuple(before.shape), before.dtype)
             if hasattr(parametrization, "right_inverse"):
                 _check_inverse(parametrization.right_inverse(after), before, tensor_name)
         held.append(parametrization)

@@ -74,6 +74,18 @@ class PackedSequence(_Fields):
         """With `data` as int32."""
         return self._converted(lambda data: data.int())
 
+    def short(self) -> Self:
+        """With `data` as int16."""
+        return self._converted(lambda data: data.short())
+
+    def char(self) -> Self:
+        """With `data` as int8."""
+        return self._converted(lambda data: data.char())
+
+    def byte(self) -> Self:
+        """With `data` as uint8."""
+        return self._converted(lambda data: data.byte())
+
     @property
     def is_cuda(self) -> bool:
         """False."""
