@@ -100,3 +100,11 @@ def test_a_compiled_step_writes_the_shared_memory() -> None:
     step()
     step()
     assert (w.tolist(), w.is_shared(), w.data_ptr()) == ([2, 2, 2], True, memory)
+
+
+def test_storages_tell_that_they_are_shared() -> None:
+    x = ad.ones(2)
+    assert not x.storage().is_shared()
+    x.share_memory_()
+    assert x.storage().is_shared()
+    assert x[1:].untyped_storage().is_shared()

@@ -16,11 +16,9 @@ import numpy as np
 from adjoint.core.region import address, owner, reach, region, steps
 from adjoint.core.storage import storage_of
 from adjoint.core.tensor import Tensor, method, rebuild
-from adjoint.functions.storages import UntypedStorage
+from adjoint.functions.storages import UntypedStorage, arenas
 
 __all__: list[str] = []
-
-_arenas: dict[int, tuple[weakref.ref[Any], Any]] = {}  # by the id of the array that is all of an arena
 
 
 @method
@@ -49,18 +47,17 @@ def share_memory_(self: Tensor) -> Tensor:
 @method
 def is_shared(self: Tensor) -> bool:
     """Whether processes that get the tensor see the same memory: after `share_memory_()`, and that of a file."""
-    memory = owner(self.numpy_view("is_shared()"))
-    return id(memory) in _arenas or UntypedStorage(memory).is_shared()
+    return UntypedStorage(owner(self.numpy_view("is_shared()"))).is_shared()
 
 
 def _elements(arena: Any, kind: Any) -> Any:
     """The one array in this process that is all of an arena."""
-    for found, known in _arenas.values():
+    for found, known in arenas.values():
         if known is arena and (array := found()) is not None:
             return array
     elements = np.frombuffer(arena.buffer, kind, arena.size // kind.itemsize)
     key = id(elements)
-    _arenas[key] = weakref.ref(elements, lambda _: _arenas.pop(key, None)), arena
+    arenas[key] = weakref.ref(elements, lambda _: arenas.pop(key, None)), arena
     return elements
 
 
@@ -72,7 +69,7 @@ def _reduced(tensor: Tensor) -> Any:
     """How a tensor goes to another process: by the arena that it lies in, or else as a copy."""
     array = tensor.numpy_view("pickle")
     memory = owner(array)
-    known = _arenas.get(id(memory))
+    known = arenas.get(id(memory))
     if known is None:
         return tensor.__reduce_ex__(5)
     start = (address(array) - address(memory)) // array.dtype.itemsize

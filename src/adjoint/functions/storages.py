@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,8 @@ __all__ = [
     "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "Storage",
     "TypedStorage", "UntypedStorage",
 ]  # fmt: skip
+
+arenas: dict[int, tuple[weakref.ref[Any], Any]] = {}  # memory that processes share, by the id of the array that is all
 
 
 class UntypedStorage:
@@ -116,8 +119,8 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        """Whether the memory is a file's."""
-        return self.filename is not None
+        """Whether the memory is a file's, or one that processes share."""
+        return self.filename is not None or id(owner(self.array)) in arenas
 
     def byteswap(self, dtype: Any) -> None:
         """Reverse the bytes of each element of `dtype`; of complex numbers those of either part."""
