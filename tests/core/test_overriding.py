@@ -167,3 +167,21 @@ def test_functions_keep_their_defaults() -> None:
         assert "indexing" in ad.meshgrid.__kwdefaults__
         """
     assert run(script) == ""
+
+
+def test_warnings_point_at_the_program_where_there_is_a_subclass() -> None:
+    program = """
+    import warnings
+
+    class Mine(ad.Tensor):
+        pass
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ad.nn.functional.kl_div(ad.zeros(2), ad.zeros(2))
+        ad.cov(ad.ones(2, 1))
+        ad.sum(ad.ones(2, requires_grad=True) * 2).grad
+    told = [w for w in told if w.category is UserWarning]
+    print({w.filename for w in told}, len(told))
+    """
+    assert run(program) == "{'<string>'} 3"

@@ -21,6 +21,11 @@ EXPRESSIONS = [
     "F.interpolate(x[None], 5)", "F.interpolate(x[None], 5, mode='linear')", "F.interpolate(i[None], scale_factor=2)",
     "F.interpolate(i, 5, mode='nearest-exact')", "F.interpolate(i, 5, mode='bilinear')",
     "F.interpolate(i, 5, mode='bicubic')",
+    "x.unsqueeze(0)", "t.unsqueeze(x, -1)", "x[None]", "x[..., None]", "x[0:1, None]", "x[:]", "x[...]", "x[0]",
+    "x[:, 1]", "t.atleast_2d(x[0])", "t.atleast_3d(x)", "x.repeat(2, 1)", "x.tile(2)", "x.index_select(1, k)",
+    "x.masked_select(x > 0.5)", "t.narrow_copy(x, 0, 0, 1)", "x.tril()", "t.triu(x)", "F.pad(x, (1, 1), 'reflect')",
+    "F.pad(i, (1, 1, 0, 1), 'replicate')", "F.pixel_shuffle(x.reshape(1, 6, 1, 1)[:, :4], 2)",
+    "F.pixel_unshuffle(i[..., :2], 2)", "t.channel_shuffle(x[None, :, :, None], 2)",
     "F.interpolate(i[None], 5, mode='trilinear')", "F.interpolate(i, 5, mode='bilinear', antialias=True)",
 ]  # fmt: skip
 
@@ -33,7 +38,7 @@ def test_names_are_pytorchs(expression: str) -> None:
         x = library.linspace(0.1, 0.9, 6).reshape(2, 3).requires_grad_()
         y, k = library.linspace(0.2, 0.8, 6).reshape(2, 3), library.tensor([0, 1])
         found: str = eval(
-            expression, {"x": x, "y": y, "k": k, "i": x[None, None], "F": library.nn.functional}
+            expression, {"x": x, "y": y, "k": k, "i": x[None, None], "t": library, "F": library.nn.functional}
         ).grad_fn.name()
         return found
 
@@ -59,3 +64,17 @@ def test_an_upsampled_image_tells_its_settings() -> None:
     assert (node._saved_align_corners, node._saved_scales_h, node._saved_scales_w) == (False, None, None)
     node = ad.nn.functional.interpolate(ad.ones(1, 1, 2, requires_grad=True), scale_factor=0.5).grad_fn
     assert (node._saved_output_size, node._saved_scales) == ((1,), 0.5)
+
+
+@pytest.mark.parametrize(
+    "expression", ["x[k]", "x.gather(1, k[:, None])", "x.index_select(0, k)", "t.where(x > 0, x, x * 2)", "x + x"]
+)
+def test_edges_lead_to_what_can_have_a_gradient(expression: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    def edges(library: Any) -> list[Any]:
+        x = library.ones(2, 3, requires_grad=True)
+        out = eval(expression, {"x": x, "k": library.tensor([0, 1]), "t": library})
+        return [node and node.name().rpartition(":")[2] for node, _ in out.grad_fn.next_functions]
+
+    assert edges(ad) == edges(torch)

@@ -37,6 +37,13 @@ def test_interpolate(mode: str, rank: int, how: str) -> None:
             )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["int16", "int64", "bool", "complex64"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_other_integers_are_not_interpolated(mode: str, kind: str) -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        F.interpolate(ones(1, 1, 2, 2).to(getattr(ad, kind)), 3, mode=mode)
+
+
 @pytest.mark.parametrize("call", [
     "adaptive_avg_pool1d(x, 3)", "adaptive_avg_pool1d(x, 4)", "adaptive_avg_pool1d(x, 6)", "adaptive_avg_pool1d(x, 9)",
     "adaptive_avg_pool1d(x[0], [2])", "adaptive_avg_pool1d(x[0, 0], 2)",

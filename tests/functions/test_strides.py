@@ -191,3 +191,29 @@ def test_as_strided_of_an_example() -> None:
 def test_nothing_is_read_before_the_memory(size: tuple[int, ...], offset: int, head: str) -> None:
     with pytest.raises(RuntimeError, match=head):
         ad.arange(4.0).as_strided(size, (1,), offset)
+
+
+@pytest.mark.parametrize(
+    "sizes", ["(5,), (1, 1, 5)", "(5,), (3, 1, 5)", "(5,), (1, 3, 5)", "(1, 5), (1, 2, 1, 5)", "(), (1, 1)"]
+)
+def test_new_dimensions_of_one_element_step_over_the_rest(sizes: str) -> None:
+    old, new = eval(sizes)
+    assert ad.ones(old).expand(new).stride() == torch.ones(old).expand(new).stride()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "t.arange(24.0).resize_((1, 2, 3, 4), memory_format=t.channels_last)",
+        "t.arange(24.0).reshape(1, 2, 3, 4).resize_((1, 2, 3, 4), memory_format=t.channels_last)",
+        "t.arange(24.0).resize_as_(x, memory_format=t.preserve_format)", "t.arange(24.0).resize_as_(x)",
+        "t.arange(24.0).resize_as_(x[None], memory_format=t.channels_last_3d)",
+    ],
+)  # fmt: skip
+def test_resized_in_an_order_of_memory(expression: str) -> None:
+    found = []
+    for library in (torch, ad):
+        x = library.ones(1, 2, 3, 4).contiguous(memory_format=library.channels_last)
+        out = eval(expression, {"t": library, "x": x})
+        found.append((tuple(out.shape), out.stride(), out.tolist()))
+    assert found[0] == found[1]

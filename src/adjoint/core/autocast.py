@@ -7,7 +7,6 @@ Gradients need nothing of it: each conversion has its own, so those of parameter
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
@@ -17,6 +16,7 @@ from adjoint.core import widening
 from adjoint.core.dtype import as_dtype, bfloat16, dtype, float16, float32
 from adjoint.core.mode import mode, set_modes
 from adjoint.core.node import Leaf
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.core.writes import writes
 
@@ -66,15 +66,14 @@ class autocast:
         self._cache_enabled = settings.cache if cache_enabled is None else cache_enabled
         self._enabled = enabled
         if enabled and device_type == "cuda":
-            warnings.warn("CUDA is not available: adjoint computes on the CPU. Disabling autocast.", stacklevel=2)
+            warn_user("CUDA is not available: adjoint computes on the CPU. Disabling autocast.")
             self._enabled = False
         elif enabled and self.fast_dtype not in SUPPORTED:
-            warnings.warn(
+            warn_user(
                 f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
                 f"{device_type.upper()} Autocast only supports dtypes of "
                 + ", ".join(map(repr, SUPPORTED))
                 + " currently.",
-                stacklevel=2,
             )
             self._enabled = False
         self._before: list[tuple[bool, Any, bool]] = []

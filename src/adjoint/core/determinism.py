@@ -6,11 +6,11 @@ where the answer is a matter of order: two elements written in one place.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from adjoint.core.site import warn_user
 from adjoint.core.spoken import spoken
 
 
@@ -34,7 +34,7 @@ def alert(called: str) -> None:
     setting = f"'{spoken.package}.use_deterministic_algorithms(True"
     if determinism.warn_only:
         message = f"{called} does not have a deterministic implementation, but you set {setting}, warn_only=True)'."
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warn_user(message, UserWarning)
         return
     raise RuntimeError(
         f"{called} does not have a deterministic implementation, but you set {setting})'. You can turn off determinism "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +12,7 @@ from adjoint.core.hooks import hooks_of
 from adjoint.core.mode import mode, touch_gradient, unusual
 from adjoint.core.node import Leaf, edge
 from adjoint.core.reading import Readable
+from adjoint.core.site import warn_user
 from adjoint.core.storage import INFERENCE, InferenceLeaf, InferenceStorage, Made, renewed, share, storage_of, view_of
 
 if TYPE_CHECKING:
@@ -113,12 +113,11 @@ class Historied(Readable):
         """The gradient that `backward()` accumulated; None before. Only leaves and `retain_grad()` tensors have one."""
         touch_gradient(self, "read")
         if self._grad is None and not self.is_leaf and not self.retains_grad:
-            warnings.warn(
+            warn_user(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
                 "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for "
                 "a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
                 UserWarning,
-                stacklevel=2,
             )
         return self._grad
 

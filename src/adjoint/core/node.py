@@ -106,6 +106,12 @@ class Node(Recorded):
     order: int
     hooks: NodeHooks | None
 
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """As of all nodes, without the inputs that have no gradient by their nature, such as positions."""
+        op = self.op
+        return tuple([edge(p) for i, p in enumerate(self.parents) if p is not None or op.rule(i) is not None])
+
     def name(self) -> str:
         """The node's name, PyTorch's for the same op: `MulBackward0`."""
         return type(shown(self)).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -56,6 +57,14 @@ def user_place(depth: int = 1) -> Place:
     """`user_site` as a node keeps it, for `site_of` to tell. The innermost `depth` frames are the library's."""
     frame = user_frame(sys._getframe(depth))
     return frame.f_code, frame.f_lasti
+
+
+def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn of the user's line, however many of the library's frames stand between: subclasses of Tensor bring more."""
+    frame, level = sys._getframe(1), 2
+    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)
 
 
 def site_of(code: CodeType, at: int) -> Site:

@@ -291,7 +291,7 @@ def atleast_1d(*tensors: Any) -> Any:
 
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions; vectors become rows."""
-    return _at_least(2, tensors, lambda x: shapes.reshape(x, (1, x.numel())))
+    return _at_least(2, tensors, lambda x: shapes.unsqueeze(x, 0) if x.ndim else shapes.reshape(x, (1, 1)))
 
 
 def atleast_3d(*tensors: Any) -> Any:

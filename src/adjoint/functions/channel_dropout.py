@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from adjoint.core.generator import default_generator
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions.surface import in_place
 from adjoint.ops import arithmetic, random
@@ -26,10 +26,9 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     Warns where there are not four dimensions; the first two are batch and channel all the same.
     """
     if input.ndim == 3:
-        warnings.warn(
+        warn_user(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
             "- input is interpreted as shape (N, C, L): use dropout1d for that.",
-            stacklevel=2,
         )
     elif input.ndim != 4:
         _warn("dropout2d", input.ndim)
@@ -62,8 +61,7 @@ def _by_channel(name: str, input: Tensor, p: float, training: bool, inplace: boo
 
 
 def _warn(name: str, ndim: int) -> None:
-    warnings.warn(
+    warn_user(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
         "release. To retain the behavior and silence this warning, please use dropout instead.",
-        stacklevel=3,
     )

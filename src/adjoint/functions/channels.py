@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from adjoint.core.generator import default_generator
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import softmax
 from adjoint.functions.dims import one_dim
 from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.precision import in_float32
+from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, movement, random, scatter, selection, transcendental
 from adjoint.ops.pooling import window_sum
 
@@ -33,7 +34,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     apart = movement.reshape(input, shape=(n, groups, c // groups, *rest))
-    return movement.reshape(movement.permute(apart, axes=(0, 2, 1, *range(3, input.ndim + 1))), shape=(n, c, *rest))
+    mixed = movement.permute(apart, axes=(0, 2, 1, *range(3, input.ndim + 1)))
+    return named(movement.reshape(mixed, shape=(n, c, *rest)), "ChannelShuffleBackward0")
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -69,7 +71,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     Source: Jang et al., 2017; Maddison et al., 2017.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn_user("`eps` parameter is deprecated and has no effect.")
     drawn: Any = random.exponential(
         shape=logits.array.shape, dtype=logits.array.dtype, rate=1.0, generator=default_generator
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions.linear import linear as _linear
 from adjoint.functions.loss import named_reduction, reduced
@@ -31,10 +31,9 @@ def kl_div(
     `reduction="batchmean"` divides the sum by the first size. "mean" divides by the number of elements, and warns.
     """
     if reduction == "mean" and size_average is None and reduce is None:
-        warnings.warn(
+        warn_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
         )
     if log_target:
         loss: Any = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))

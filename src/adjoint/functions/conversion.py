@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Number
 from typing import Any
 
@@ -12,6 +11,7 @@ from adjoint.core.dtype import numpy_dtype
 from adjoint.core.layout import preserve_format
 from adjoint.core.meta import Absent
 from adjoint.core.shaping import beside, moved
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, as_it_lies, method
 from adjoint.functions import creation
 from adjoint.functions.memory_order import order_of
@@ -44,7 +44,7 @@ def to(
     else:
         target = numpy_dtype(dtype)
         if self.array.dtype.kind == "c" and target.kind not in "cb":
-            warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+            warn_user("Casting complex values to real discards the imaginary part", UserWarning)
         out = selection.cast(self, dtype=target)
     return out if memory_format in (None, preserve_format) else _formatted(out, memory_format)
 

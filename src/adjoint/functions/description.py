@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from adjoint.core.dtype import DTYPES
 from adjoint.core.layout import memory_format, strided
 from adjoint.core.region import offset, owner
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, method
 from adjoint.functions.dims import sizes
 from adjoint.functions.storages import CONSTRUCTORS, TypedStorage, UntypedStorage
@@ -201,7 +201,7 @@ def _itemsize(self: Tensor) -> int:
 
 def _volatile(self: Tensor) -> bool:
     """False; what it once meant is `no_grad`."""
-    warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2)
+    warn_user("volatile was removed (Variable.volatile is always False)", UserWarning)
     return False
 
 

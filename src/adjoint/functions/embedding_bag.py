@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.mode import Scope
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import gather, order, scatter
 from adjoint.functions.embedding import (
@@ -38,10 +38,9 @@ def embedding_bag(
     gradients and for weights in other modes.
     """
     if weight.array.dtype.kind in "iu" and input.is_floating_point():
-        warnings.warn(
+        warn_user(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
             "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
-            stacklevel=2,
         )
         weight, input = input, weight
     _check(input, weight, offsets, mode, per_sample_weights, include_last_offset)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor import Tensor, constant
+from adjoint.functions.surface import named
 
 NODES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular": "Circular"}
 
@@ -38,7 +39,9 @@ def framed(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
         before, after = pad[2 * (rank - 1 - i)], pad[2 * (rank - 1 - i) + 1]
         if before or after:
             out = out.index_select(d, constant(_places(mode, shape, d, before, after)))
-    return out if out is not input else input.clone()
+    if out is input:
+        return input.clone()
+    return out if mode == "circular" else named(out, f"{NODES[mode]}{rank}DBackward0")
 
 
 def _places(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Any:

@@ -15,7 +15,7 @@ from adjoint.functions.dims import one_dim
 from adjoint.functions.index import getitem
 from adjoint.functions.precision import in_float32
 from adjoint.functions.result import into, with_out
-from adjoint.functions.surface import public
+from adjoint.functions.surface import named, public
 from adjoint.ops import arithmetic, comparison, indexing, movement, selection
 
 __all__ = [
@@ -135,7 +135,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         if index.numel() != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
         return selection.copy(input)
-    return apply(indexing.index.op, (input, at), {"pattern": (None,) * axis + (0,)})  # type: ignore[attr-defined]
+    op: Any = indexing.index
+    return named(apply(op.op, (input, at), {"pattern": (None,) * axis + (0,)}), "IndexSelectBackward0")
 
 
 @public()
@@ -161,7 +162,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     shape = _common(input.array.shape, mask.array.shape)
     if not shape:
         shape = (1,)
-    return getitem(movement.expand(input, shape=shape), movement.expand(mask, shape=shape))
+    chosen = getitem(movement.expand(input, shape=shape), movement.expand(mask, shape=shape))
+    return named(chosen, "MaskedSelectBackward0")
 
 
 def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
@@ -169,7 +171,8 @@ def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     n, m = input.array.shape[-2:]
     mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
-    return selection.where(constant(mask), input, np.asarray(0, input.array.dtype))
+    out = selection.where(constant(mask), input, np.asarray(0, input.array.dtype))
+    return named(out, f"{name.capitalize()}Backward0")
 
 
 @public(inplace=True)

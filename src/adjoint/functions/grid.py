@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.even_steps import even_steps
 from adjoint.functions.precision import sensitive
@@ -45,7 +45,7 @@ def grid_sample(
             f"'{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn(CHANGED, stacklevel=2)
+        warn_user(CHANGED)
     _check(input, grid, mode)
     sides = input.array.shape[2:]
     places = [_along(grid, len(sides) - 1 - d, n, bool(align_corners)) for d, n in enumerate(sides)]  # each (N, P)
@@ -186,7 +186,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Raises ValueError for a theta that is not floating or of another shape, NotImplementedError for other sizes.
     """
     if align_corners is None:
-        warnings.warn(CHANGED, stacklevel=2)
+        warn_user(CHANGED)
     if theta.array.dtype.kind not in "fV":
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     rank = len(size) - 2
@@ -201,10 +201,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{tuple(theta.array.shape)}."
         )
     if align_corners and min(size[2:]) == 1:
-        warnings.warn(
+        warn_user(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
             "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=2,
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

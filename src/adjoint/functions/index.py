@@ -16,6 +16,7 @@ from adjoint.core.spec import broadcast_shapes
 from adjoint.core.storage import mark_written, view_of
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions.masked import MISMATCH, without_ones, written_where
+from adjoint.functions.surface import named
 from adjoint.ops import assignment, indexing, movement, selection
 from adjoint.ops.inplace import check_separate, check_writable, content_of, is_expanded, write
 
@@ -218,7 +219,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if plan.arrays:
         op: Any = indexing.index
         return apply(op.op, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
-    return movement.reshape(x, shape=x.array.shape) if out is x else out
+    if out is not x:
+        return out
+    return named(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
 
 
 def _simple(x: Tensor, key: Any) -> Any:
@@ -257,7 +260,7 @@ def _viewed(x: Any, plan: Plan) -> Any:
     out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
     for d, at in reversed(plan.integers):
         out = movement.select(out, axis=d, at=at)
-    return movement.reshape(out, shape=tuple(plan.shape)) if plan.new else out
+    return named(movement.reshape(out, shape=tuple(plan.shape)), "UnsqueezeBackward0") if plan.new else out
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:

@@ -16,7 +16,7 @@ from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.dims import one_dim
 from adjoint.functions.result import with_out
 from adjoint.functions.shape import ravel, unsqueeze
-from adjoint.functions.surface import public
+from adjoint.functions.surface import named, public
 from adjoint.ops import indexing, movement, pieces, selection
 from adjoint.ops.scalar_types import scalar_type
 
@@ -208,7 +208,8 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     shape = (1,) * (len(counts) - input.ndim) + tuple(input.array.shape)
     paired = movement.reshape(input, shape=tuple(k for n in shape for k in (1, n)))
     spread = movement.expand(paired, shape=tuple(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
-    return _in_own_memory(movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True))))
+    out = movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+    return named(_in_own_memory(out), "RepeatBackward0")
 
 
 def _in_own_memory(x: Tensor) -> Tensor:

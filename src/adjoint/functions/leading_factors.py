@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,9 +28,8 @@ def _sorted(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     factors = [x for x in args if not isinstance(x, Tensor)]
     if len(tensors) != 3 or len(factors) > 2:
         return function(*args, **named)  # which complains
-    warnings.warn(
+    warn_user(
         f"This overload of {function.__name__} is deprecated: give beta= and alpha= by their names",
         UserWarning,
-        stacklevel=4,
     )
     return function(*tensors, **dict(zip(("beta", "alpha"), factors, strict=False)), **named)

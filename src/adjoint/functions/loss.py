@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype import is_floating
 from adjoint.core.families import binary, fused
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import logsigmoid
 from adjoint.functions.precision import sensitive
@@ -44,10 +44,9 @@ def named_reduction(size_average: bool | None, reduce: bool | None, reduction_na
     if size_average is None and reduce is None:
         return reduction_name
     name = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
+    warn_user(
         f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
         UserWarning,
-        stacklevel=3,
     )
     return name
 
@@ -63,11 +62,10 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
 def _difference(name: str, input: Tensor, target: Tensor) -> Any:
     """input - target; different sizes broadcast, with a warning."""
     if input.array.shape != target.array.shape:
-        warnings.warn(
+        warn_user(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
             "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
-            stacklevel=3,
         )
     return arithmetic.sub(input, target)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions.activation import softmax
 from adjoint.functions.attention import scaled_dot_product_attention
@@ -117,9 +117,8 @@ def canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any)
     if not floating and mask.array.dtype.kind != "b":
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
-        warnings.warn(
+        warn_user(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=2,
         )
     return mask if floating else zeros(mask.array.shape, dtype=kind).masked_fill(mask, -math.inf)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import warnings
 from typing import Any
 
 from numpy import ndarray
@@ -11,6 +10,7 @@ from numpy import ndarray
 from adjoint.core.dtype import promote
 from adjoint.core.families import NUMBERS, taking
 from adjoint.core.refusal import refuse_numbers
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions.gather import nonzero
 from adjoint.functions.memory_order import order_of
@@ -160,7 +160,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
 
 def _older(name: str, factor: str, given: Any) -> Any:
     """The factor that programs of old gave ahead of the operands, with a warning."""
-    warnings.warn(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning, stacklevel=5)
+    warn_user(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning)
     return given
 
 

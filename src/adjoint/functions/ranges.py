@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.shaping import placed
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions.creation import ends_of, tensor, type_between, type_of
 from adjoint.functions.result import into, with_out
@@ -48,11 +48,10 @@ def range(
 
     Raises RuntimeError for a step of zero or away from `end`.
     """
-    warnings.warn(
+    warn_user(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
         UserWarning,
-        stacklevel=2,
     )
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from adjoint.core.native import source
 from adjoint.core.op import computed
 from adjoint.core.refusal import refuse_numbers
 from adjoint.core.routine import Routine
+from adjoint.core.site import warn_user
 from adjoint.core.spec import describe
 from adjoint.core.tensor import Tensor, constant, wrap
 from adjoint.functions import return_types
@@ -253,11 +253,10 @@ def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correct
     axes, shape = all_dims(dim, x.ndim), x.array.shape
     freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
     if freedom <= 0:
-        warnings.warn(
+        warn_user(
             f"{'var' if of is deviation.variance else 'std'}(): degrees of freedom is <= 0. Correction should be "
             "strictly less than the reduction factor (input numel divided by output numel).",
             UserWarning,
-            stacklevel=4,
         )
     if freedom > 0 and x.array.dtype.kind == "f":
         return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))

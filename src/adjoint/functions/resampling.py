@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import antialiasing
 from adjoint.functions.adaptive_pooling import adaptive_sizes, no_parts
@@ -17,6 +17,7 @@ from adjoint.functions.joining import cat
 from adjoint.functions.precision import in_float32, sensitive
 from adjoint.functions.surface import named
 from adjoint.ops import arithmetic, movement, reduction, selection
+from adjoint.ops.scalar_types import scalar_type
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
@@ -84,9 +85,9 @@ def interpolate(
     if recompute_scale_factor:
         scales = [None] * rank
     whole = input.array.dtype
+    if whole.kind not in "fV" and whole != np.uint8:
+        raise NotImplementedError(f"interpolate: \"{mode}\" not implemented for '{scalar_type(input.dtype)}'")
     if whole.kind not in "fV" and mode not in NEAREST:
-        if whole != np.uint8:
-            raise NotImplementedError(f"interpolate: {mode} is not implemented for {input.dtype}")
         real = selection.cast(input, dtype=np.dtype(np.float32))
         precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
         return selection.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
@@ -141,8 +142,8 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3
+    warn_user(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning
     )
 
 
@@ -248,7 +249,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     k = len(lead)
     apart = movement.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
     mixed = movement.permute(apart, axes=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r))
+    return named(movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r)), "PixelShuffleBackward0")
 
 
 @keeping_channels_last
@@ -267,7 +268,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     k = len(lead)
     apart = movement.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
     mixed = movement.permute(apart, axes=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r))
+    return named(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
 
 
 def _image(name: str, input: Tensor) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ import numpy as np
 from adjoint.core import families
 from adjoint.core.dtype import DTYPES
 from adjoint.core.mode import Scope, mode, unusual
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, as_it_lies, tangents_of
 from adjoint.functions.out_types import check_type, in_type_of
 from adjoint.ops import movement
@@ -109,21 +109,19 @@ def _overlap(x: Any, y: Any) -> bool:
 def _store(target: Tensor, result: Tensor, name: str) -> None:
     if target.array.shape != result.array.shape:
         if target.numel() and name in RANGES:
-            warnings.warn(
+            warn_user(
                 f"The number of elements in the out tensor of shape {list(target.array.shape)} is {target.numel()} "
                 f"which does not match the computed number of elements {result.numel()}. Note that this may occur as a "
                 f"result of rounding error. The out tensor will be resized to a tensor of shape ({result.numel()},).",
                 UserWarning,
-                stacklevel=4,
             )
         elif target.numel():
-            warnings.warn(
+            warn_user(
                 f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which "
                 f"does not match the required output shape {list(result.array.shape)}. This behavior is deprecated, "
                 "and in a future PyTorch release outputs will not be resized unless they have zero elements. You can "
                 "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
                 UserWarning,
-                stacklevel=4,
             )
         target.array = np.zeros(result.array.shape, target.array.dtype)
         target.memory = None

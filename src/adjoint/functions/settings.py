@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from adjoint.core.determinism import determinism
@@ -11,6 +10,7 @@ from adjoint.core.device import device as Device
 from adjoint.core.dtype import numpy_dtype, set_default_dtype
 from adjoint.core.mode import mode, set_modes
 from adjoint.core.shaping import SHAPER
+from adjoint.core.site import warn_user
 from adjoint.functions.legacy import dtype_of
 
 __all__ = [
@@ -57,11 +57,10 @@ def set_default_device(device: Any) -> None:
 
 def set_default_tensor_type(t: Any) -> None:
     """`set_default_dtype` by a constructor or its name: `DoubleTensor`. Raises TypeError unless it is floating."""
-    warnings.warn(
+    warn_user(
         "set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",
         UserWarning,
-        stacklevel=2,
     )
     kind = dtype_of(t) if isinstance(t, (str, type)) else None
     if kind is None or not kind.is_floating_point:

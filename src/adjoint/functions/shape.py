@@ -230,7 +230,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A dimension of size 1 inserted at `dim`."""
     shape = input.array.shape
     d = one_dim(dim, len(shape) + 1)
-    return movement.reshape(input, shape=(*shape[:d], 1, *shape[d:]))
+    return named(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
 
 
 @public()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype import is_floating
 from adjoint.core.mode import mode
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor, constant
 from adjoint.functions import fourier
 from adjoint.functions.complex import is_complex, view_as_real
@@ -114,11 +114,10 @@ def istft(
         raise RuntimeError("istft: window overlap add min: 0: some elements of the signal are in no frame's window")
     out: Tensor = arithmetic.div(added, envelope)
     if end > reach:
-        warnings.warn(
+        warn_user(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
             UserWarning,
-            stacklevel=2,
         )
         out = movement.pad(out, widths=(*((0, 0) for _ in lead), (0, end - reach)))
     return out

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adjoint.core.dtype import DTYPES
+from adjoint.core.site import warn_user
 from adjoint.core.tensor import Tensor
 from adjoint.functions import arrangement, creation, linear, pointwise, shape
 from adjoint.functions.result import with_out
@@ -45,10 +45,9 @@ def cov(
     if aweights is not None and correction:
         freedom = total - (weights * aweights).sum() * correction / total
     if (known := _known(freedom)) is not None and known <= 0:
-        warnings.warn(
+        warn_user(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
             UserWarning,
-            stacklevel=2,
         )
     freedom = pointwise.clamp(freedom, min=0) if isinstance(freedom, Tensor) else float(max(freedom, 0))
     apart = x - mean

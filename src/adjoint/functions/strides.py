@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,16 +12,19 @@ from adjoint.core.determinism import unwritten
 from adjoint.core.dtype import default, numpy_dtype
 from adjoint.core.exposure import seen_outside
 from adjoint.core.hooks import hooks_of
+from adjoint.core.layout import channels_last, channels_last_3d, preserve_format
 from adjoint.core.mode import Scope, mode, unusual
 from adjoint.core.node import Leaf
 from adjoint.core.region import dense_strides, reach, region
+from adjoint.core.site import warn_user
 from adjoint.core.storage import InferenceStorage, Made, View, storage_of, view_of
 from adjoint.core.tensor import Tensor, tangents_of, twin, wrap
 from adjoint.functions import shape as shapes
 from adjoint.functions.dims import one_dim, sizes
-from adjoint.functions.surface import public
+from adjoint.functions.surface import named, public
 from adjoint.ops import selection, strides
 from adjoint.ops.inplace import check_writable
+from adjoint.ops.movement import inverse
 
 __all__ = ["as_strided", "diagonal", "empty_strided", "narrow_copy", "resize_as_"]
 
@@ -92,7 +94,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 @public()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`narrow` in memory of its own."""
-    return selection.copy(shapes.narrow(input, dim, start, length))
+    return named(selection.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
 
 
 def empty_strided(
@@ -178,11 +180,17 @@ for _name, _f in _VIEWS.items():
 def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     """Give the tensor another number of elements: its memory as far as it goes, then zeros.
 
-    Raises RuntimeError for a tensor that requires grad, and for more elements while an array of NumPy shares them.
+    They come to lie as `memory_format` says. Raises RuntimeError for a tensor that requires grad, and for more elements
+    while an array of NumPy shares them.
     """
     if self.requires_grad and not mode.inference:
         raise RuntimeError("cannot resize variables that require grad")
-    if self.array.shape == size:
+    order: tuple[int, ...] = getattr(memory_format, "order", ())
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory format Preserve")
+    if order and len(order) != len(size):
+        raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
+    if self.array.shape == size and (memory_format is None or self.is_contiguous(memory_format=memory_format)):
         return self
     if any(n < 0 for n in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
@@ -198,25 +206,35 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
         if seen_outside(memory):
             raise RuntimeError("Trying to resize storage that is not resizable: arrays of NumPy see its memory")
         flat = np.concatenate([flat, unwritten(np.zeros(count - flat.size, flat.dtype))])
-    _place(self, flat[:count].reshape(size), None)
+    if order:
+        array = flat[:count].reshape([size[d] for d in order]).transpose(inverse(order))
+    else:
+        array = flat[:count].reshape(size)
+    _place(self, array, None)
     return self
 
 
 @public()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """`resize_` to the shape of another tensor."""
-    return resize_(input, the_template.array.shape)
+    """`resize_` to the shape of another tensor, and, where `memory_format` preserves it, to its order of channels."""
+    if memory_format is preserve_format:
+        memory_format = next((f for f in (channels_last, channels_last_3d) if _lies(the_template, f)), None)
+    return resize_(input, the_template.array.shape, memory_format=memory_format)
+
+
+def _lies(x: Tensor, order: Any) -> bool:
+    return not x.is_contiguous() and x.is_contiguous(memory_format=order)
 
 
 def _resize(self: Tensor, *size: Any) -> Tensor:
     """`reshape`, under the name it once had."""
-    warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
+    warn_user("non-inplace resize is deprecated", UserWarning)
     return shapes.reshape(self, sizes(size))
 
 
 def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
     """`reshape` to the shape of another tensor, under the name it once had."""
-    warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
+    warn_user("non-inplace resize_as is deprecated", UserWarning)
     return shapes.reshape(self, the_template.array.shape)
 
 
