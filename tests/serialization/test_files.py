@@ -246,6 +246,25 @@ def test_to_meta(where: Any) -> None:
     assert whole[0].weight.requires_grad
 
 
+def test_tensors_without_values_are_saved() -> None:
+    """As PyTorch writes and reads them."""
+    torch = pytest.importorskip("torch")
+    with ad.device("meta"):
+        module = nn.Linear(3, 2).to(ad.bfloat16)
+    given = {**module.state_dict(), "p": module.weight, "q": ad.ones(2, device="meta", requires_grad=True)}
+    file = saved(given)
+    for found, kind in ((load(file), nn.Parameter), (torch.load(io.BytesIO(file.getvalue())), torch.nn.Parameter)):
+        assert all(t.is_meta for t in found.values())
+        assert [tuple(t.shape) for t in found.values()] == [(2, 3), (2,), (2, 3), (2,)]
+        assert [t.requires_grad for t in found.values()] == [False, False, True, True]
+        assert isinstance(found["p"], kind)
+        assert str(found["p"].dtype).endswith("bfloat16")
+    theirs = io.BytesIO()
+    torch.save(torch.ones(2, 3, device="meta"), theirs)
+    theirs.seek(0)
+    assert load(theirs).is_meta
+
+
 def test_map_location_and_other_options() -> None:
     for given_one in (None, "cpu", ad.device("cpu"), {"cuda:0": "cpu"}, lambda storage, location: storage):
         assert load(saved(ad.ones(1)), map_location=given_one, weights_only=True).tolist() == [1]

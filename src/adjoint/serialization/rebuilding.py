@@ -130,6 +130,7 @@ def rebuilders() -> dict[str, Callable[..., Any]]:
         "torch._utils._rebuild_tensor": _tensor,
         "torch._utils._rebuild_tensor_v2": _tensor,
         "torch._utils._rebuild_tensor_v3": _tensor_of_bytes,
+        "torch._utils._rebuild_meta_tensor_no_storage": _absent,
         "torch._utils._rebuild_parameter": _parameter,
         "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
         "torch._tensor._rebuild_from_type_v2": _from_type,
@@ -198,6 +199,19 @@ def _tensor_of_bytes(
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
+def _absent(kind: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    """A tensor of the device "meta"; what it is without values lies in the order of its dimensions."""
+    if not isinstance(kind, dtype):
+        raise FileError("the type of a tensor without values is something else")
+    if not isinstance(size, tuple) or any(type(n) is not int or not 0 <= n <= SIZE_LIMIT for n in size):
+        raise FileError("a tensor without values has sizes that are no integers from 0 to 2**63 - 1")
+    if len(size) > RANK_LIMIT or math.prod(n for n in size if n) * kind.itemsize > SIZE_LIMIT:
+        raise FileError(f"a tensor without values has {len(size)} sizes, or more elements than 63 bits count")
+    DTYPES.find(kind.numpy)
+    tensor = wrap(Absent(size, kind.numpy))
+    return tensor.requires_grad_() if requires_grad is True else tensor
+
+
 def _view(storage: Storage, kind: dtype, offset: Any, size: Any, stride: Any) -> Tensor:
     where = f"a tensor in storage {storage.key!r}"
     for numbers in (size, stride, (offset,)):
@@ -243,7 +257,7 @@ def _parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any)
 
 def _from_type(rebuild: Any, kind: Any, arguments: Any, state: Any) -> Any:
     """A tensor with attributes, or of a subclass, which must have been allowed."""
-    if rebuild not in (_tensor, _tensor_of_bytes, _parameter) or not isinstance(arguments, tuple):
+    if rebuild not in (_tensor, _tensor_of_bytes, _absent, _parameter) or not isinstance(arguments, tuple):
         raise FileError("a tensor is rebuilt by what does not rebuild tensors")
     tensor = rebuild(*arguments)
     if isinstance(kind, type) and issubclass(kind, Tensor) and not isinstance(tensor, kind):

@@ -103,22 +103,25 @@ class Pickler(pickle._Pickler):
     dispatch[Named] = dispatch[dtype] = dispatch[type(bfloat16)] = save_named
 
     def _tensor(self, tensor: Tensor) -> tuple[Any, ...]:
-        array = tensor.numpy_view("save()")
         kind = tensor.dtype
-        memory, offset, strides = self._memory(array, kind)
         hooks: OrderedDict[Any, Any] = OrderedDict()
         state = dict(tensor.__dict__)
         if _is_parameter(tensor):
             parts = (tensor.detach(), bool(tensor.requires_grad), hooks)
             return (PARAMETER_WITH_STATE, (*parts, state)) if state else (PARAMETER, parts)
-        arguments: tuple[Any, ...] = memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), hooks
-        rebuild = REBUILD
-        if kind.name not in STORAGE_NAMES:
-            rebuild, arguments = REBUILD_OF_BYTES, (*arguments, kind)
+        rebuild, arguments = self._rebuilding(tensor, kind, hooks)
         own = type(tensor).__module__.partition(".")[0] not in {"adjoint", spoken.package}
         if not own and not state:
             return rebuild, arguments
         return FROM_TYPE, (rebuild, type(tensor) if own else TENSOR, arguments, state)
+
+    def _rebuilding(self, tensor: Tensor, kind: dtype, hooks: Any) -> tuple[Named, tuple[Any, ...]]:
+        if tensor.is_meta:
+            return REBUILD_ABSENT, (kind, tuple(tensor.shape), tuple(tensor.stride()), bool(tensor.requires_grad))
+        array = tensor.numpy_view("save()")
+        memory, offset, strides = self._memory(array, kind)
+        arguments = memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), hooks
+        return (REBUILD, arguments) if kind.name in STORAGE_NAMES else (REBUILD_OF_BYTES, (*arguments, kind))
 
     def _storage(self, storage: UntypedStorage) -> Reference:
         if isinstance(storage, TypedStorage):
@@ -147,6 +150,7 @@ class Pickler(pickle._Pickler):
 STORAGE_TYPES = {name: Named("torch", name) for name in STORAGES}
 UNTYPED = Named("torch.storage", "UntypedStorage")
 REBUILD = Named("torch._utils", "_rebuild_tensor_v2")
+REBUILD_ABSENT = Named("torch._utils", "_rebuild_meta_tensor_no_storage")
 REBUILD_OF_BYTES = Named("torch._utils", "_rebuild_tensor_v3")
 PARAMETER = Named("torch._utils", "_rebuild_parameter")
 PARAMETER_WITH_STATE = Named("torch._utils", "_rebuild_parameter_with_state")
