@@ -374,3 +374,18 @@ def test_by_no_element_and_of_none() -> None:
     assert func.jacfwd(ad.exp)(nothing).shape == func.jacrev(ad.exp)(nothing).shape == (0, 0)
     assert func.jacfwd(lambda x: x[:0])(ad.ones(3)).shape == (0, 3)
     assert func.hessian(lambda x: x.exp().sum())(nothing).shape == (0, 0)
+
+
+def test_a_pullback_from_outside_is_differentiated_by_its_cotangent() -> None:
+    results = []
+    for library in (torch, ad):
+        func = library.func
+        x, y = library.tensor(0.3), library.tensor(0.7)
+        pull = func.vjp(library.sin, x)[1]
+        slope = func.grad(lambda v, pull=pull: pull(v)[0])(y)
+        again = func.vjp(func.grad(lambda x, cos=library.cos: -cos(x)), x)[1]
+        second = func.grad(lambda v, again=again: again(v)[0])(y)
+        whole = func.jacrev(lambda v, pull=pull: pull(v)[0] * v)(y)
+        assert not any(t.requires_grad for t in (slope, second, whole))
+        results.append([t.item() for t in (slope, second, whole)])
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6)

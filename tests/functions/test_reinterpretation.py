@@ -78,3 +78,9 @@ def test_examples_of_a_batch() -> None:
 def test_other_values_are_no_shape() -> None:
     with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
         ad.ones(3).view("float32")
+
+
+def test_nothing_is_seen_as_another_type() -> None:
+    torch = pytest.importorskip("torch")
+    for shape in ((0,), (3, 0, 4), (2, 0)):
+        assert ad.ones(shape).view(ad.uint8).shape == tuple(torch.ones(shape).view(torch.uint8).shape)

@@ -72,7 +72,8 @@ def _by_own_rule(function: type[Function], values: list[Any], several: list[bool
         answer: Any = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise RuntimeError(
-                f"Expected the vmap staticmethod of {function.__name__} to return the pair (outputs, out_dims)"
+                f"Expected the vmap staticmethod of {function.__name__} to have two returns, the outputs and their "
+                f"out_dims, but got {type(answer).__name__}"
             )
         result, out_dims = answer
         results = _as_tuple(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from adjoint.autograd.batch import Batch
 from adjoint.core.mode import Scope, mode
@@ -15,7 +15,7 @@ from adjoint.core.tensor import Tensor, detach, tangents_of, twin
 from adjoint.core.tree import mapped
 from adjoint.ops.movement import reshape
 
-TARGETS: WeakSet[Leaf] = WeakSet()  # leaves that transforms made: nobody else asks for their gradients
+TARGETS: WeakKeyDictionary[Leaf, Origin] = WeakKeyDictionary()  # leaves that transforms made, and which of them
 
 
 class Origin:
@@ -24,21 +24,30 @@ class Origin:
     Nodes older than `start` belong to those around. Where nothing was recorded around, results have no history.
     """
 
-    __slots__ = ("recording", "scope", "start")
+    __slots__ = ("active", "recording", "scope", "start")
 
     def __init__(self) -> None:
+        self.active = False
         self.recording = mode.recording
         self.start = tick()
         self.scope = Scope(recording=True, cut=None, inference=False, deferred=False, transformed=True)
 
     def __enter__(self) -> Self:
         self.scope.__enter__()
+        self.active = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.active = False
         self.scope.__exit__(kind, error, trace)
+
+    def leaf(self, x: Tensor) -> Tensor:
+        """`x`, as a leaf whose gradient only this transform asks for."""
+        x.requires_grad_()
+        TARGETS[x.node] = self
+        return x
 
     def target(self, x: Any) -> Tensor:
         """`x` as something of its own to differentiate by: made from `x`, if that has a history, else a leaf.
@@ -53,7 +62,7 @@ class Origin:
         alias = twin(x)
         if mode.tracer is not None:
             (alias.array,) = mode.tracer.symbols((x,))
-        return leaf(ordinary(alias))
+        return self.leaf(ordinary(alias))
 
     def asked_again(self, tensors: Sequence[Tensor]) -> bool:
         """True if a derivative of the tensors may be differentiated further: by a level around, or by its leaves."""
@@ -89,7 +98,10 @@ class Origin:
         return out
 
     def _leads_out(self, node: Any, seen: dict[Any, bool]) -> bool:
-        """True if the history reaches a node that was there before, or a leaf that is not a transform's own."""
+        """True if the history reaches a node that was there before, or a leaf of the user's or of a level around.
+
+        A level around may be younger than this: a `vjp` from outside is called in a function that is differentiated.
+        """
         if node is None:
             return False
         stack, newer = [node], []
@@ -97,7 +109,7 @@ class Origin:
             one = stack.pop()
             if one in seen:
                 continue
-            seen[one] = one.order < self.start or (type(one) is Leaf and one not in TARGETS)
+            seen[one] = _lives(one) if one.order < self.start else type(one) is Leaf and self._foreign(one)
             if not seen[one]:
                 newer.append(one)
                 stack.extend(parent for parent in one.parents if parent is not None)
@@ -105,6 +117,25 @@ class Origin:
         for one in newer:
             seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
         return seen[node]
+
+    def _foreign(self, one: Leaf) -> bool:
+        owner = TARGETS.get(one)
+        return owner is None or (owner is not self and owner.active)
+
+
+def _lives(node: Any) -> bool:
+    """True unless the history leads to nothing but leaves of transforms that are done."""
+    stack, met = [node], {node}
+    while stack:
+        one = stack.pop()
+        parents = [parent for parent in one.parents if parent is not None and parent not in met]
+        if type(one) is Leaf or not one.parents:
+            owner = TARGETS.get(one) if type(one) is Leaf else None
+            if owner is None or owner.active:
+                return True
+        met.update(parents)
+        stack.extend(parents)
+    return False
 
 
 def ordinary(x: Tensor) -> Tensor:
@@ -114,10 +145,3 @@ def ordinary(x: Tensor) -> Tensor:
     out = twin(x)
     out.memory = None
     return out
-
-
-def leaf(x: Tensor) -> Tensor:
-    """`x`, as a leaf whose gradient only a transform asks for."""
-    x.requires_grad_()
-    TARGETS.add(x.node)
-    return x

@@ -14,7 +14,7 @@ import numpy as np
 
 from adjoint.autograd import arguments as given
 from adjoint.autograd.backward import grad as gradients_of
-from adjoint.autograd.provenance import Origin, leaf, ordinary
+from adjoint.autograd.provenance import Origin, ordinary
 from adjoint.core.mode import Scope, mode
 from adjoint.core.tensor import Tensor, constant
 from adjoint.core.tree import flatten, mapped, unflatten
@@ -113,7 +113,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         targets, structure, inputs = _prepared(origin, primals, None)
         outputs, shape = flatten(func(*inputs))
         given.check_outputs(outputs, "linearize(f, *primals)")
-        weights = [leaf(zeros(out)) for out in outputs]
+        weights = [origin.leaf(zeros(out)) for out in outputs]
         slopes = pulled(outputs, targets, weights, create_graph=True)
         result = origin.released(unflatten(shape, iter(outputs)))
 

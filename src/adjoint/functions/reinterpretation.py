@@ -22,7 +22,7 @@ def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
 def _check_sizes(input: Tensor, dtype: DType, old: int, new: int) -> None:
     """Raise RuntimeError unless rows of elements of `old` bytes are rows of elements of `new` bytes too."""
     named = f"to view {input.dtype.name} as {dtype.name} (different element sizes)"
-    strides, start = geometry_of(input)
+    strides, start = input.stride(), geometry_of(input)[1]
     if not input.array.shape:
         raise RuntimeError(f"self.dim() cannot be 0 {named}")
     if strides[-1] != 1:
