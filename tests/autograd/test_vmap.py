@@ -497,3 +497,14 @@ def test_what_does_not_differ_is_written_in_place() -> None:
         return g * c
 
     assert ad.equal(ad.func.vmap(scaled)(ad.ones(3, 2)), 3 * ad.ones(3, 2))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_chunks_draw_the_same_numbers(size: int) -> None:
+    x = ad.zeros(5, 3)
+    ad.manual_seed(3)
+    whole = ad.func.vmap(lambda row: row + ad.rand(3), randomness="same")(x)
+    ad.manual_seed(3)
+    parts = ad.func.vmap(lambda row: row + ad.rand(3), randomness="same", chunk_size=size)(x)
+    assert parts.tolist() == whole.tolist()
+    assert parts[0].tolist() == parts[4].tolist()

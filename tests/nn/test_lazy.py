@@ -125,3 +125,9 @@ def test_buffers_without_a_shape_are_registered_when_assigned() -> None:
     assert net.has_uninitialized_params()
     with pytest.raises(RuntimeError, match="Can't share memory on an uninitialized"):
         net.share_memory()
+
+
+def test_a_module_whose_layer_has_no_shape_yet_is_not_shared() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3))
+    with pytest.raises(RuntimeError, match="Can't share memory on an uninitialized"):
+        module.share_memory()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from adjoint.autograd.batch import Batch, Batcher
 from adjoint.autograd.batching_random import MODES
+from adjoint.core.generator import default_generator
 from adjoint.core.tensor import Tensor
 from adjoint.core.tree import Structure, flatten, spread, unflatten
 from adjoint.ops.movement import cat, permute, slice
@@ -48,10 +49,13 @@ def vmap(
         leaves, structure, dims, size = _inputs(name, in_dims, args)
         step = chunk_size or max(size, 1)
         mapping = Mapping(func, name, structure, dims, out_dims, randomness)
-        chunks = [
-            _call(mapping, _part(leaves, dims, start, min(start + step, size)), kwargs)
-            for start in range(0, max(size, 1), step)
-        ]
+        starts = range(0, max(size, 1), step)
+        drawn = default_generator.get_state() if randomness == "same" and len(starts) > 1 else None
+        chunks = []
+        for start in starts:
+            if drawn is not None:
+                default_generator.set_state(drawn)  # the same for all examples, so for all chunks
+            chunks.append(_call(mapping, _part(leaves, dims, start, min(start + step, size)), kwargs))
         return chunks[0] if len(chunks) == 1 else _joined(chunks, out_dims)
 
     return mapped

@@ -41,10 +41,8 @@ def _geometry(
     """The settings in one form. Raises RuntimeError if they do not fit each other or the input."""
     shape = tuple(input.array.shape)
     if len(shape) not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor for input, got {len(shape)}D of shape "
-            f"{shape}"
-        )
+        ranks = f"{rank + 1}D or {rank + 2}D (batch mode) tensor"
+        raise RuntimeError(f"{name}: non-empty {ranks} expected for input, but got {len(shape)}D of shape {shape}")
     if not all(shape[-rank - 1 :]):
         raise RuntimeError(
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "

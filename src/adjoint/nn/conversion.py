@@ -123,7 +123,10 @@ def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
 
 
 def share_memory(self: ModuleType) -> ModuleType:
-    """Let other processes see the parameters and buffers."""
+    """Let other processes see the parameters and buffers. Raises RuntimeError where one has no shape yet."""
+    for tensor in (*self.parameters(), *self.buffers()):
+        if type(tensor).share_memory_ is not Tensor.share_memory_:
+            tensor.share_memory_()
     return self._apply(lambda t: t.share_memory_())
 
 
