@@ -334,3 +334,30 @@ def test_more_workers_than_cpus_are_told() -> None:
     with pytest.warns(UserWarning, match=f"This DataLoader will create {count + 1} worker processes in total. Our"):
         data.DataLoader(range(3), num_workers=count + 1)
     data.DataLoader(range(3), num_workers=count)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_another_class_may_stand_in_for_the_loader(num_workers: int) -> None:
+    from adjoint.utils.data import dataloader
+
+    class Own:
+        """What PyTorch's passes read of a loader: fastai's own loader has no more."""
+
+        dataset: Any = property(lambda self: self)
+        _IterableDataset_len_called, _auto_collation, drop_last, in_order = None, False, False, True
+        _dataset_kind, _index_sampler = dataloader._DatasetKind.Iterable, range(100)
+        generator, prefetch_factor, timeout, worker_init_fn = None, 2, 0, None
+        multiprocessing_context, persistent_workers, pin_memory = None, False, False
+
+        def __init__(self) -> None:
+            self.num_workers = num_workers
+
+        def collate_fn(self, sample: Any) -> Any:
+            return -sample
+
+        def __iter__(self) -> Iterator[int]:
+            return iter([1, 2, 3])
+
+    kinds = (dataloader._MultiProcessingDataLoaderIter, dataloader._SingleProcessDataLoaderIter)
+    assert list(kinds[num_workers == 0](Own())) == [-1, -2, -3]
+    assert data.DataLoader(Numbers(2))._dataset_kind == dataloader._DatasetKind.Map

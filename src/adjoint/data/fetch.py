@@ -12,12 +12,23 @@ from adjoint.data.dataset import IterableDataset, rows
 Fetch = Callable[[Any], Any]
 
 
-def fetcher(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
+class DatasetKind:
+    """Which kinds of datasets there are: with an index for each sample, or one sample after the other."""
+
+    Map, Iterable = 0, 1
+
+
+def kind_of(dataset: Any) -> int:
+    """The kind of a dataset, by its class."""
+    return DatasetKind.Iterable if isinstance(dataset, IterableDataset) else DatasetKind.Map
+
+
+def fetcher(kind: int, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
     """A function from one index, or from a list of them, to what a loader hands out.
 
     That of an iterable dataset begins a pass through it, only counts the indices, and raises StopIteration at its end.
     """
-    if isinstance(dataset, IterableDataset):
+    if kind == DatasetKind.Iterable:
         return _from_stream(iter(dataset), batched, collate_fn, drop_last)
     return _from_indices(dataset, batched, collate_fn)
 

@@ -14,7 +14,7 @@ from adjoint.core.generator import Generator
 from adjoint.data.collate import default_collate, default_convert
 from adjoint.data.crew import Crew
 from adjoint.data.dataset import Dataset, IterableDataset
-from adjoint.data.fetch import fetcher
+from adjoint.data.fetch import fetcher, kind_of
 from adjoint.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from adjoint.data.worker import Job
 
@@ -81,7 +81,7 @@ class DataLoader(Generic[Sample_co]):
         self.pin_memory_device = pin_memory_device
         self.in_order = in_order
         self._iterator: Pass | None = None  # that whose workers stay
-        self._told: int | None = None  # how many samples an iterable dataset said that it has
+        self._IterableDataset_len_called: int | None = None  # how many samples an iterable dataset said that it has
         self._ready = True
         _warn_of_many(num_workers)
 
@@ -93,14 +93,14 @@ class DataLoader(Generic[Sample_co]):
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers):
             return Pass(self)
-        if self._iterator is None or not self._iterator.begin_again(self._told):
+        if self._iterator is None or not self._iterator.begin_again(self._IterableDataset_len_called):
             self._iterator = Pass(self)
         return self._iterator
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)  # type: ignore[arg-type]
-        count = self._told = len(self.dataset)  # type: ignore[arg-type]
+        count = self._IterableDataset_len_called = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
@@ -111,27 +111,35 @@ class DataLoader(Generic[Sample_co]):
         return self.batch_sampler is not None
 
     @property
+    def _dataset_kind(self) -> int:
+        return kind_of(self.dataset)
+
+    @property
     def _index_sampler(self) -> Iterable[Any]:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
 
 class Pass:
-    """One pass through a loader's dataset; where workers stay, one after the other."""
+    """One pass through a loader's dataset; where workers stay, one after the other.
+
+    It reads what PyTorch's reads, by the same names: a class of another library may stand in for the loader.
+    """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._sampler = loader._index_sampler
         self._dataset = loader.dataset
         self._stay = loader.persistent_workers
         self._indices = iter(self._sampler)
-        self._told = loader._told
+        self._told = loader._IterableDataset_len_called
         self._count = 0
         self._crew: Crew | None = None
         seed = draw_seed(loader.generator)  # without workers too, so that the streams stay in step with PyTorch's
-        batched = loader.batch_sampler is not None
+        kind, batched = loader._dataset_kind, loader._auto_collation
         if not loader.num_workers:
-            self._fetch = fetcher(loader.dataset, batched, loader.collate_fn, loader.drop_last)
+            self._fetch = fetcher(kind, loader.dataset, batched, loader.collate_fn, loader.drop_last)
             return
         job = Job(
+            kind,
             loader.dataset,
             batched,
             loader.collate_fn,

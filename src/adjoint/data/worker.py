@@ -17,8 +17,7 @@ import numpy as np
 from adjoint.core.generator import default_generator
 from adjoint.core.threads import set_num_threads
 from adjoint.data.channel import pack, send
-from adjoint.data.dataset import IterableDataset
-from adjoint.data.fetch import Fetch, fetcher
+from adjoint.data.fetch import DatasetKind, Fetch, fetcher
 
 BEGIN = "begin"
 LISTENS_FOR = 2.0  # seconds, after which a worker looks whether the process that it works for is still there
@@ -27,6 +26,7 @@ LISTENS_FOR = 2.0  # seconds, after which a worker looks whether the process tha
 class Job(NamedTuple):
     """What all workers of one loader do."""
 
+    kind: int
     dataset: Any
     batched: bool
     collate_fn: Callable[[Any], Any]
@@ -129,10 +129,10 @@ def _answer(connection: Connection, tasks: SimpleQueue[Any], job: Job, worker: i
         if answer is None:
             try:
                 if fetch is None:
-                    fetch = fetcher(job.dataset, job.batched, job.collate_fn, job.drop_last)
+                    fetch = fetcher(job.kind, job.dataset, job.batched, job.collate_fn, job.drop_last)
                 answer = fetch(at)
             except Exception as error:  # noqa: BLE001  as above
-                ended = isinstance(error, StopIteration) and isinstance(job.dataset, IterableDataset)
+                ended = isinstance(error, StopIteration) and job.kind == DatasetKind.Iterable
                 answer = Ended() if ended else Failure(error, worker)
         send(connection, number, *_packed(answer, worker))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint.data import DataLoader, default_collate, default_convert, get_worker_info
+from adjoint.data.fetch import DatasetKind as _DatasetKind  # noqa: F401
 from adjoint.data.loader import Pass
 from adjoint.utils.data import _utils  # noqa: F401
 
