@@ -149,3 +149,14 @@ def test_what_cannot_be_stacked() -> None:
     frozen.weight.requires_grad_(False)
     with pytest.raises(RuntimeError, match=r"Expected weight from each model to have the same \.requires_grad"):
         func.stack_module_state([nn.Linear(2, 2), frozen])
+
+
+def test_a_block_in_which_a_module_has_other_parameters() -> None:
+    model = nn.Linear(2, 1)
+    own, given = model.weight, {"weight": ad.ones(1, 2), "bias": ad.zeros(1)}
+    with nn.utils.stateless._reparametrize_module(model, given):
+        assert model.weight is given["weight"]
+        assert model(ad.ones(2)).item() == 2
+    assert model.weight is own
+    with pytest.raises(RuntimeError, match="Missing"):
+        nn.utils.stateless._reparametrize_module(model, {"weight": own}, strict=True).__enter__()

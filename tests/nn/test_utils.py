@@ -82,3 +82,41 @@ def test_parameters_as_a_vector_and_back() -> None:
         np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
     with pytest.raises(TypeError, match=r"expected torch\.Tensor, but got: list"):
         nn.utils.vector_to_parameters([1.0], model.parameters())  # type: ignore[arg-type]
+
+
+def test_tensors_as_one_by_their_older_name() -> None:
+    torch = pytest.importorskip("torch")
+    from adjoint import _utils
+
+    theirs = pytest.importorskip("torch._utils")
+    tensors = [[[1.0, 2.0], [3.0, 4.0]], 5.0, [6.0]]
+    for library, home in ((ad, _utils), (torch, theirs)):
+        given = [library.tensor(t) for t in tensors]
+        flat = home._flatten_dense_tensors(given)
+        assert flat.tolist() == [1, 2, 3, 4, 5, 6]
+        parts = home._unflatten_dense_tensors(flat, given)
+        assert [part.tolist() for part in parts] == tensors
+        parts[0][0, 1] = 9.0
+        assert (flat[1].item(), given[0][0, 1].item()) == (9, 2)
+
+
+def test_tensors_are_grouped_as_pytorch_groups_them() -> None:
+    torch = pytest.importorskip("torch")
+    name = "_group_tensors_by_device_and_dtype"
+    theirs = getattr(pytest.importorskip("torch.utils._foreach_utils"), name)
+    from adjoint.utils import _foreach_utils
+
+    mine = getattr(_foreach_utils, name)
+    found = []
+    for library, group in ((ad, mine), (torch, theirs)):
+        a, b, c = library.zeros(1), library.zeros(2).double(), library.zeros(3)
+        groups = group([[a, b, c], [], [None, a, b]], with_indices=True)
+        sizes = {kind: [[t if t is None else len(t) for t in tensors] for tensors in lists]
+                 for kind, (lists, _) in groups.items()}  # fmt: skip
+        found.append({str(k[1]).rpartition(".")[2]: (sizes[k], list(at)) for k, (_, at) in groups.items()})
+    assert found[0] == found[1]
+    assert set(found[0]) == {"float32", "float64"}
+    assert mine([[ad.ones(1)]])[ad.device("cpu"), ad.float32][1] == []
+    for wrong in ([], [[None]], [[ad.ones(1)], [1, 2]]):
+        with pytest.raises(RuntimeError):
+            mine(wrong)

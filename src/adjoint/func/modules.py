@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from adjoint.core.tensor import Tensor, detach
@@ -28,13 +28,19 @@ def functional_call(
     rebinds are rebound in the dict. Raises ValueError for names given twice, with `strict` RuntimeError unless the
     names are those of the module.
     """
-    given = _as_one(parameter_and_buffer_dicts)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    with reparametrized(module, _as_one(parameter_and_buffer_dicts), tie_weights, strict):
+        return module(*arguments, **(kwargs or {}))
+
+
+def reparametrized(
+    module: Any, given: Tensors, tie_weights: bool = False, strict: bool = False
+) -> AbstractContextManager[None]:
+    """A block in which the module has these tensors; its parameters are as in `functional_call`."""
     tensors = _tied(module, given) if tie_weights else dict(given)
     if strict:
         _check_names(module, tensors)
-    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped(module, tensors, given):
-        return module(*arguments, **(kwargs or {}))
+    return _swapped(module, tensors, given)
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[Tensors, Tensors]:

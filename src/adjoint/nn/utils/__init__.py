@@ -67,4 +67,6 @@ _HOMES = {
 if not TYPE_CHECKING:
     _, __getattr__, __dir__ = later(__name__, _HOMES, parts=_PARTS)
 
-place(__name__, {"convert_parameters": "adjoint.nn.utils.vector"})
+place(
+    __name__, {"_per_sample_grad": "adjoint.func.per_sample", "convert_parameters": "adjoint.nn.utils.vector"}
+)
