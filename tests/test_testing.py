@@ -89,3 +89,24 @@ def test_the_elements_are_pytorchs(dtype: str, settings: dict[str, Any]) -> None
         ours = make_tensor(shape, dtype=getattr(ad, dtype), **settings)
         assert ours.tolist() == theirs.tolist()
         assert ours.storage_offset() == theirs.storage_offset()
+
+
+def test_the_older_check_is_wider_and_says_that_it_is_old() -> None:
+    torch = pytest.importorskip("torch")
+    pairs = [(1.0, 1.00005), (1.0, 1.001), ([1, 2], [1.0, 2.0]), (float("nan"), float("nan"))]
+    for x, y in pairs:
+        found = []
+        for library in (ad, torch):
+            with pytest.warns(FutureWarning, match="is deprecated since 1.12"):
+                found.append(_passes(lambda: library.testing.assert_allclose(library.tensor(x), y)))  # noqa: B023
+        assert found[0] == found[1], (x, y)
+    with pytest.warns(FutureWarning), pytest.raises(AssertionError, match="mine"):
+        ad.testing.assert_allclose(1.0, 2.0, msg="mine")
+
+
+def _passes(check: Any) -> bool:
+    try:
+        check()
+    except AssertionError:
+        return False
+    return True

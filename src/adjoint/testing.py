@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,13 +15,15 @@ from adjoint.functions import creation, random
 from adjoint.functions.complex import view_as_real
 from adjoint.functions.dims import sizes
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 # relative and absolute tolerance by type, as PyTorch has them
 TOLERANCES = {
     "float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }  # fmt: skip
+
+WIDER = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}  # of assert_allclose
 
 
 def assert_close(
@@ -40,6 +43,26 @@ def assert_close(
     fault = _difference(actual, expected, rtol, atol, equal_nan, check_dtype, check_stride)
     if fault:
         raise AssertionError(msg(fault) if callable(msg) else msg or fault)
+
+
+def assert_allclose(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
+    msg: str = "",
+) -> None:  # fmt: skip
+    """As `assert_close` with wider tolerances, for numbers and arrays too, whatever their types; with a warning."""
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
+        "use `torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
+        "https://github.com/pytorch/pytorch/issues/61844.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    x = actual if isinstance(actual, Tensor) else creation.tensor(actual)
+    y = expected if isinstance(expected, Tensor) else creation.tensor(expected, dtype=x.dtype)
+    if rtol is None and atol is None:
+        wider = [WIDER.get(t.array.dtype.name, (0.0, 0.0)) for t in (x, y)]
+        rtol, atol = (max(pair) for pair in zip(*wider, strict=True))
+    assert_close(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
 
 
 def _difference(

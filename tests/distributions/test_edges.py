@@ -109,3 +109,18 @@ def test_values_and_gradients(expression: str) -> None:
         if place:  # where a branch that is not taken is infinite, a gradient of PyTorch's may be NaN
             ours = np.where(np.isnan(theirs), theirs, ours)
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_factors_by_the_names_that_programs_import() -> None:
+    torch = pytest.importorskip("torch")
+    from torch.distributions import multivariate_normal as theirs
+
+    from adjoint.distributions import multivariate_normal as mine
+
+    precision, x = [[2.0, 0.5], [0.5, 1.0]], [0.3, -1.0]
+    for name in ("_batch_mahalanobis", "_batch_mv", "_precision_to_scale_tril"):
+        found = []
+        for library, home in ((ad, mine), (torch, theirs)):
+            given = [library.tensor(precision), library.tensor(x)][: 1 if name == "_precision_to_scale_tril" else 2]
+            found.append(getattr(home, name)(*given).tolist())
+        assert found[0] == pytest.approx(found[1]) if isinstance(found[0], float) else np.allclose(*found)

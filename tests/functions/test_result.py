@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch")
         "matmul(x, y, out=o)", "mm(x, y, out=o)", "cat([x, y], out=o)", "cumsum(x, 0, out=o)",
         "where(x > 0, x, y, out=o)", "addcmul(x, x, y, out=o)", "lerp(x, y, 0.3, out=o)", "tril(x, out=o)",
         "nn.functional.logsigmoid(x, out=o)", "nn.functional.softplus(x, out=o)", "nn.functional.softshrink(x, out=o)",
+        "nn.functional.normalize(x, 1.0, 0, out=o)",
         "eq(x, y, out=o)", "norm(x, 2, 1, out=o)", "atan2(x, y, out=o)", "mean(x, dim=1, keepdim=True, out=o)",
     ],
 )  # fmt: skip

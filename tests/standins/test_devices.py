@@ -78,6 +78,7 @@ def test_flags_can_be_set_for_a_block_and_for_good() -> None:
 def test_blocks_of_devices_and_streams_run_as_without() -> None:
     with ad.device("cpu"), ad.cuda.device(0), ad.cuda.stream(None), ad.cuda.nvtx.range("x"), ad.cpu.stream(None):
         assert ad.ones(2).sum().item() == 2
+    assert ad.cuda.nvtx.range("part {}", 3)(lambda: 2)() == 2
     with pytest.raises(RuntimeError, match="computes on the CPU only"), ad.device("cuda"):
         pass
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ContextDecorator
+from typing import Any
+
 from adjoint.core.no_device import NoStream, answering
 
 globals().update(answering(__name__, {"mark": None, "range_end": None, "range_pop": -1, "range_push": -1}))
 
 
-class range(NoStream):
-    """`with range(message)`: the block runs as without."""
+class range(ContextDecorator, NoStream):
+    """`with range(message)`, or a decorator: the block, or the function, runs as without."""
+
+    def __init__(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__()

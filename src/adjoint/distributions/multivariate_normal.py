@@ -13,6 +13,7 @@ from adjoint.distributions.factors import (
     capacitance,
     exactly_one,
     factor_from,
+    factor_of_inverse,
     half_log_det,
     low_rank_log_det,
     low_rank_mahalanobis,
@@ -25,6 +26,8 @@ from adjoint.functions.arrangement import broadcast_shapes, broadcast_tensors
 from adjoint.functions.linalg_factors import cholesky
 from adjoint.functions.linalg_solving import solve_triangular
 
+# what programs import from here, by PyTorch's names
+_batch_mahalanobis, _batch_mv, _precision_to_scale_tril = mahalanobis, times, factor_of_inverse
 _LOG_2PI = math.log(2 * math.pi)
 
 

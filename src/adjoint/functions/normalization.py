@@ -14,6 +14,7 @@ from adjoint.functions.image_order import keeping_channels_last
 from adjoint.functions.pointwise import clamp
 from adjoint.functions.precision import in_float32, normalizing
 from adjoint.functions.reduce import norm
+from adjoint.functions.result import into
 from adjoint.ops import arithmetic, movement, reduction, selection
 from adjoint.ops.normalization import composed, moments, standardize, with_moments
 
@@ -165,8 +166,12 @@ def instance_norm(
 
 
 @in_float32
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:  # fmt: skip
     """x / max(‖x‖ₚ, eps) along `dim`."""
+    if out is not None:
+        return into(out, normalize, input, p, dim, eps)
     return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
 
 
