@@ -18,6 +18,7 @@ from adjoint.core.forking import renewed
 from adjoint.core.spoken import spoken
 
 SPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
+PREFIXES = {f"adjoint.{part}": f"{part}_" for part in ("linalg", "fft", "special")}  # of names, as PyTorch has them
 HOMES = ("adjoint.functions", "adjoint.ops", "adjoint.nn.functional")
 UNASKED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
 WITHIN = ("adjoint.functions.", "adjoint.nn.")
@@ -289,8 +290,11 @@ def install() -> None:
         module = import_module(space)
         for name in dir(module):
             found = getattr(module, name, None)
-            if isinstance(found, FunctionType) and found.__module__.startswith(HOMES) and name not in UNASKED:
-                made.setdefault(id(found), Overridable(found))
+            if id(found) in made or not isinstance(found, FunctionType) or name in UNASKED:
+                continue
+            if found.__module__.startswith(HOMES):
+                made[id(found)] = Overridable(found)
+                made[id(found)].__name__ = PREFIXES.get(space, "") + found.__name__
     for name, module in list(sys.modules.items()):
         if name in SPACES or name == "torch" or name.startswith((*WITHIN, "torch.")):
             names = vars(module)
@@ -333,6 +337,15 @@ _replaced: list[Any] = []
 _original: list[tuple[type, str, Any]] = []
 
 
+def ask_operands() -> None:
+    """Let the methods of all tensors ask their arguments, for good: some may be of a class that is no tensor."""
+    install()
+    with _methods_lock:
+        if not _replaced:
+            _replace_methods()
+        _replaced.insert(0, None)
+
+
 def _replace_methods() -> None:
     for base in _root[0].__mro__[:-1]:
         for name, held in list(vars(base).items()):
@@ -348,9 +361,18 @@ def _operator_of_all(name: str, held: Any, shown: Overridable) -> Any:
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.modes:
-            return held(self, *args, **kwargs)
+            found = held(self, *args, **kwargs)
+            asked = overriding(args) if found is NotImplemented and state.asking else []
+            if not asked:
+                return found
         turned = name.startswith("__r") and name not in ("__repr__", named.__name__)
-        return ask(named, overriding((self, *args)), (*args, self) if turned else (self, *args), kwargs)
+        given = (*args, self) if turned else (self, *args)
+        if state.modes:
+            return ask(named, overriding((self, *args)), given, kwargs)
+        try:
+            return ask(named, asked, given, kwargs)
+        except TypeError:  # nobody answers: Python goes on to the operand's own operator
+            return NotImplemented
 
     call.__name__ = name
     return call

@@ -18,6 +18,7 @@ from adjoint.core.size import Size
 from adjoint.core.spoken import spoken
 from adjoint.core.tensor import Tensor
 from adjoint.run.missing import is_part, missing_module, missing_name, torch_name, watch
+from adjoint.run.overriding import watch_classes
 from adjoint.run.version import VERSION
 
 # Parts of adjoint whose names mean something else in PyTorch, or nothing.
@@ -38,6 +39,7 @@ def stand_in() -> None:
             "`import torch`, or start the program with `python -m adjoint.run`"
         )
     sys.meta_path.insert(0, Finder())
+    watch_classes()
     spoken.rename("torch")
     for kind in SPOKEN:
         kind.__module__ = "torch"
