@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.run.programs import run, start
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -75,3 +76,18 @@ def test_a_function_is_not_hidden_by_the_module_of_its_name() -> None:
 def test_unknown_names_are_told(package: Any) -> None:
     with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'no_such_name'"):
         package.no_such_name
+
+
+@pytest.mark.parametrize("name", ["optim", "nn", "nn.functional", "nn.utils"])
+def test_a_module_tells_all_of_its_names(tmp_path: Path, name: str) -> None:
+    text = f"import adjoint.{name} as m; d = m.__dict__; print(all(n in d and getattr(m, n) is d[n] for n in dir(m)))"
+    assert start(tmp_path, "-c", text).out == "True"
+
+
+def test_programs_look_through_the_optimizers(tmp_path: Path) -> None:
+    text = """
+    import torch
+    kinds = [n for n, k in vars(torch.optim).items() if isinstance(k, type) and issubclass(k, torch.optim.Optimizer)]
+    print({"Adam", "LBFGS", "SGD", "Optimizer"} <= set(kinds), torch.optim.__dict__["SGD"].__name__)
+    """
+    assert run(tmp_path, "script.py", script=text).out == "True SGD"

@@ -124,3 +124,15 @@ def test_factors_by_the_names_that_programs_import() -> None:
             given = [library.tensor(precision), library.tensor(x)][: 1 if name == "_precision_to_scale_tril" else 2]
             found.append(getattr(home, name)(*given).tolist())
         assert found[0] == pytest.approx(found[1]) if isinstance(found[0], float) else np.allclose(*found)
+
+
+def test_subclasses_of_normals_may_draw_in_another_shape() -> None:
+    class Tasks(ad.distributions.MultivariateNormal):
+        def _extended_shape(self, sample_shape: Any = ()) -> Any:
+            return ad.Size([*sample_shape, 2, 2])
+
+    class LowRank(ad.distributions.LowRankMultivariateNormal):
+        _extended_shape = Tasks._extended_shape
+
+    assert Tasks(ad.zeros(4), ad.eye(4)).variance.tolist() == [1] * 4
+    assert LowRank(ad.zeros(4), ad.ones(4, 1), ad.ones(4)).variance.tolist() == [2] * 4

@@ -134,3 +134,14 @@ def test_what_is_no_tensor_is_not_loaded(value: Any) -> None:
         for given in (value, layer.weight.detach().numpy().copy()):
             with pytest.raises(RuntimeError, match=r"expected torch\.Tensor or Tensor-like object from checkpoint but"):
                 layer.load_state_dict({"weight": given})
+
+
+def test_one_number_in_a_dimension_is_taken_for_one_without() -> None:
+    torch = pytest.importorskip("torch")
+    for library in (ad, torch):
+        module = library.nn.Module()
+        module.scale = library.nn.Parameter(library.tensor(1.0))
+        module.load_state_dict({"scale": library.tensor([3.0])})
+        assert (module.scale.item(), module.scale.dim()) == (3, 0)
+        with pytest.raises(RuntimeError, match="size mismatch for scale"):
+            module.load_state_dict({"scale": library.tensor([[3.0]])})

@@ -12,6 +12,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
+from adjoint.core.later import names_of
+
 # What Absent is told of some parts beside the reason.
 MARKS = {
     "elastic.multiprocessing.errors": "record", "fx": "wrap", "onnx": "register_custom_op_symbolic",
@@ -47,7 +49,7 @@ class Elsewhere(ModuleType):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        homes = (vars(import_module(home)) for home in self._homes)
+        homes = (names_of(import_module(home)) for home in self._homes)
         return sorted({*self._names, *(name for home in homes for name in home if not name.startswith("_"))})
 
 
@@ -101,7 +103,7 @@ def place(package: str, elsewhere: Mapping[str, str], absent: Mapping[str, str] 
         sys.modules[module.__name__] = module
         parent, _, name = module.__name__.rpartition(".")
         setattr(sys.modules[parent], name, module)
-        vars(sys.modules[parent]).setdefault("__path__", [])  # what has parts is a package
+        names_of(sys.modules[parent]).setdefault("__path__", [])  # what has parts is a package
 
 
 def _mark(*args: Any, **kwargs: Any) -> Any:

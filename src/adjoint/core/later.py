@@ -5,9 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from adjoint.core.collector import uncollected
+
+_HELD: Any = ModuleType.__dict__["__dict__"]
+
+
+class Late(ModuleType):
+    """A module some of whose names are found when they are asked for: programs that read all of them get all."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All names with their values, the late ones too."""
+        names: dict[str, Any] = names_of(self)
+        for name in names["__dir__"]():
+            getattr(self, name)
+        return names
+
+
+def names_of(module: ModuleType) -> dict[str, Any]:
+    """The names that a module has at present."""
+    return _HELD.__get__(module)  # type: ignore[no-any-return]
 
 
 def later(
@@ -20,7 +40,8 @@ def later(
     """
     home = home or module
     sources = {name: f"{home}.{file}" for file, names in homes.items() for name in names.split()}
-    own = vars(sys.modules[module])
+    sys.modules[module].__class__ = Late
+    own = names_of(sys.modules[module])
     modules = {*parts.split(), *(homes if home == module else ())}
 
     def find(name: str) -> Any:

@@ -15,6 +15,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from adjoint.core.forking import renewed
+from adjoint.core.later import names_of
 from adjoint.core.spoken import spoken
 
 SPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
@@ -297,7 +298,7 @@ def install() -> None:
                 made[id(found)].__name__ = PREFIXES.get(space, "") + found.__name__
     for name, module in list(sys.modules.items()):
         if name in SPACES or name == "torch" or name.startswith((*WITHIN, "torch.")):
-            names = vars(module)
+            names = names_of(module)
             for key, value in list(names.items()):
                 if id(value) in made:
                     _installed.append((names, key, value))

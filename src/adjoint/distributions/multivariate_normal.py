@@ -94,7 +94,7 @@ class MultivariateNormal(Distribution):
     @property
     def variance(self) -> Any:
         """The diagonal of Σ."""
-        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._extended_shape())
+        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(*self._batch_shape, *self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """μ + Lε, where ε is standard normal."""
@@ -166,7 +166,7 @@ class LowRankMultivariateNormal(Distribution):
     def variance(self) -> Any:
         """Σⱼ Wᵢⱼ² + Dᵢ."""
         w, d = self._parts
-        return (w.pow(2).sum(-1) + d).expand(self._extended_shape())
+        return (w.pow(2).sum(-1) + d).expand(*self._batch_shape, *self._event_shape)
 
     @lazy_property
     def scale_tril(self) -> Any:

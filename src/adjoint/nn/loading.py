@@ -121,6 +121,8 @@ def load_own(
                 missing_keys.append(key)
             continue
         value = state_dict[key]
+        if isinstance(value, Tensor) and value.array.ndim == 1 and tensor.array.ndim == 0:
+            value = value[0]  # from when there were no tensors without dimensions
         fault = _value_fault(key, value, tensor)
         if fault is None:
             put = _assign if local_metadata.get(ASSIGN) else _copy

@@ -7,6 +7,7 @@ from opcode import opmap
 from types import FrameType, ModuleType
 from typing import Any
 
+from adjoint.core.later import names_of
 from adjoint.core.site import user_frame
 
 IMPORT_FROM = opmap["IMPORT_FROM"]
@@ -19,7 +20,7 @@ def watch(module: ModuleType) -> ModuleType:
     if module in _watched:
         return module
     _watched[module] = name = torch_name(module.__name__)
-    find = vars(module).get("__getattr__")
+    find = names_of(module).get("__getattr__")
 
     def find_or_tell(attribute: str) -> Any:
         if find is not None:
@@ -32,8 +33,8 @@ def watch(module: ModuleType) -> ModuleType:
                 return watch(found) if is_part(found) else found
         raise missing_name(name, attribute, module, sys._getframe(1)) from None
 
-    vars(module)["__getattr__"] = find_or_tell
-    for value in list(vars(module).values()):
+    names_of(module)["__getattr__"] = find_or_tell
+    for value in list(names_of(module).values()):
         if is_part(value):
             watch(value)
     return module
