@@ -69,6 +69,11 @@ def is_compile_supported(device_type: str) -> bool:
     return False
 
 
+def is_dynamo_supported() -> bool:
+    """False: PyTorch's tracer does not run."""
+    return False
+
+
 class OptimizedModule(metaclass=Missing):
     """What PyTorch's compiler makes of a module: nothing here is one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,16 @@ from adjoint.core.dtype import float16
 from adjoint.core.mode import Scope
 from adjoint.core.tensor import Tensor
 
-UNSCALED, STEPPED = "unscaled", "stepped"
 _TOO_EARLY = (
     "Attempted {} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
     "in the iteration."
 )
+
+
+class OptState(Enum):
+    """How far an optimizer has come since the last update."""
+
+    READY, UNSCALED, STEPPED = 0, 1, 2
 
 
 class GradScaler:
@@ -43,7 +49,7 @@ class GradScaler:
         self._scale, self._used = float(init_scale), False
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
-        self._stages: dict[int, str] = {}  # how far each optimizer has come since the last update, by its id
+        self._stages: dict[int, OptState] = {}  # of the optimizers, by their ids
         self._found: dict[int, bool] = {}  # whether it had a gradient that is not finite
 
     def scale(self, outputs: Any) -> Any:
@@ -68,9 +74,9 @@ class GradScaler:
             return
         self._check_used("unscale_")
         stage = self._stages.get(id(optimizer))
-        if stage == UNSCALED:
+        if stage is OptState.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        if stage == STEPPED:
+        if stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if any(g.dtype is float16 for g in gradients):
@@ -83,7 +89,7 @@ class GradScaler:
                 g.mul_(factor)
         if gradients:
             self._found[id(optimizer)] = found
-        self._stages[id(optimizer)] = UNSCALED
+        self._stages[id(optimizer)] = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(…)` on gradients without the scale, if all are finite; None if it is left out.
@@ -96,14 +102,14 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_used("step")
         stage = self._stages.get(id(optimizer))
-        if stage == STEPPED:
+        if stage is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if stage != UNSCALED:
+        if stage is not OptState.UNSCALED:
             self.unscale_(optimizer)
         if id(optimizer) not in self._found:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         result = None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
-        self._stages[id(optimizer)] = STEPPED
+        self._stages[id(optimizer)] = OptState.STEPPED
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:

@@ -115,6 +115,9 @@ class Optimizer:
                         p.grad.detach_()
                     p.grad.requires_grad_(False).zero_()
 
+    def _patch_step_function(self) -> None:
+        add_empty(self)  # what classes that do without `__init__` call for hooks around their step
+
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""
         return attach(self._optimizer_step_pre_hooks, hook)
