@@ -61,3 +61,34 @@ def test_other_classes_are_refused() -> None:
     ):
         with pytest.raises(TypeError, match="a class that does not inherit from Tensor"):
             call()
+
+
+def test_a_tensor_made_of_one_with_history_has_its_history() -> None:
+    torch = pytest.importorskip("torch")
+    for library in (ad, torch):
+        kind = type("Kind", (library.Tensor,), {})
+        leaf = library.ones(3, requires_grad=True)
+        doubled = leaf * 2
+        made = [kind(doubled), library.Tensor(doubled), library.FloatTensor(doubled), doubled.new(doubled)]
+        assert [t.grad_fn.name() for t in made] == ["AliasBackward0"] * 4
+        assert [type(t) for t in made[:2]] == [kind, library.Tensor]
+        assert all(t.data_ptr() == doubled.data_ptr() for t in made)
+        made[0].mul_(3)
+        doubled.sum().backward()
+        assert leaf.grad.tolist() == [6] * 3
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-"):
+            kind(leaf).mul_(2)
+        assert not kind(leaf.detach()).requires_grad
+
+
+def test_what_a_subclass_makes_in_new_is_not_made_again() -> None:
+    torch = pytest.importorskip("torch")
+    for library in (ad, torch):
+
+        def new(cls: Any, x: Any, asks: bool, library: Any = library) -> Any:
+            return library.Tensor._make_subclass(cls, x, asks)
+
+        kind = type("Kind", (library.Tensor,), {"__new__": new, "__init__": lambda self, x, asks: None})
+        plain = type("Plain", (library.Tensor,), {"__new__": lambda cls, x: new(cls, x + 1, True)})
+        assert kind(library.ones(2), True).requires_grad
+        assert (plain(library.ones(2)).tolist(), plain(library.ones(2)).requires_grad) == ([2, 2], True)

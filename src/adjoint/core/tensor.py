@@ -23,7 +23,7 @@ from adjoint.core.protocols import answers
 from adjoint.core.region import copied, dense_strides, region, steps
 from adjoint.core.shaping import SHAPER
 from adjoint.core.size import Size, new_tuple
-from adjoint.core.storage import INFERENCE, share
+from adjoint.core.storage import INFERENCE, share, storage_of
 from adjoint.core.wrap import as_constructed
 
 ndarray = np.ndarray
@@ -63,7 +63,9 @@ class Tensor(Historied):
         self._grad = None
         self.memory = None
         if len(given) == 1 and isinstance(given[0], Tensor):
-            if given[0].array is self.array:
+            if given[0].node is not None:
+                _take_alias(self, given[0].as_subclass(Tensor))  # type: ignore[attr-defined]
+            elif given[0].array is self.array:
                 share(given[0], self)
         elif len(given) == 1:
             take_over(self, given[0])
@@ -271,6 +273,12 @@ def constant(array: Any) -> Tensor:
     if mode.inference:
         out._cut, out.memory = mode.cut, INFERENCE
     return out
+
+
+def _take_alias(tensor: Tensor, alias: Tensor) -> None:
+    """Let `tensor` be what `alias` is: a view, through which gradients flow."""
+    tensor.array, tensor.node, tensor.memory = alias.array, alias.node, alias.memory
+    storage_of(tensor).add(tensor)
 
 
 def detach(x: Tensor) -> Tensor:

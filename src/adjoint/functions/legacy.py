@@ -57,7 +57,7 @@ def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
     if len(data) == 1 and isinstance(data[0], Tensor):
         if data[0].dtype is not kind:
             raise TypeError(f"expected a tensor of {kind.name} (got one of {data[0].dtype.name})")
-        return data[0].detach()
+        return Tensor(data[0])
     if len(data) == 1 and isinstance(data[0], UntypedStorage):
         return Tensor().to(kind).set_(data[0])
     if len(data) == 1 and not isinstance(data[0], int) and data[0].__class__.__name__ != "Size":
