@@ -110,3 +110,13 @@ def _passes(check: Any) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def test_bfloat16_has_tolerances_of_its_own() -> None:
+    torch = pytest.importorskip("torch")
+    for library in (ad, torch):
+        x = library.ones(3, dtype=library.bfloat16)
+        library.testing.assert_close(x, x * 1.01)
+        for y in (x * 1.05, x.float()):
+            with pytest.raises(AssertionError):
+                library.testing.assert_close(x, y)

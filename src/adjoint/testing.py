@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype import as_dtype
+from adjoint.core.dtype import as_dtype, bfloat16
 from adjoint.core.tensor import Tensor
 from adjoint.functions import creation, random
 from adjoint.functions.complex import view_as_real
@@ -19,8 +19,8 @@ __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 # relative and absolute tolerance by type, as PyTorch has them
 TOLERANCES = {
-    "float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5),
-    "complex128": (1e-7, 1e-7),
+    "bfloat16": (1.6e-2, 1e-5), "float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
 
 WIDER = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}  # of assert_allclose
@@ -92,14 +92,15 @@ def _difference_of_tensors(
     if x is None or y is None or isinstance(x, str) or isinstance(y, str):
         return None if x == y else f"{x!r} is not {y!r}"
     both = isinstance(x, Tensor) and isinstance(y, Tensor)
-    a, b = (np.asarray(v.detach().numpy() if isinstance(v, Tensor) else v) for v in (x, y))
+    a, b = (np.asarray(_values(v) if isinstance(v, Tensor) else v) for v in (x, y))
     if a.shape != b.shape:
         return f"The values for attribute 'shape' do not match: {x.shape} != {y.shape}."
-    if both and check_dtype and a.dtype != b.dtype:
+    if both and check_dtype and x.dtype != y.dtype:
         return f"The values for attribute 'dtype' do not match: {x.dtype} != {y.dtype}."
     if both and check_stride and x.stride() != y.stride():
         return f"The values for attribute 'stride()' do not match: {x.stride()} != {y.stride()}."
-    defaults = [TOLERANCES.get(v.dtype.name, (0.0, 0.0)) for v in (a, b)]
+    kinds = [v.array.dtype.name if isinstance(v, Tensor) else w.dtype.name for v, w in ((x, a), (y, b))]
+    defaults = [TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]
     relative = max(d[0] for d in defaults) if rtol is None else rtol
     absolute = max(d[1] for d in defaults) if atol is None else atol
     close = np.isclose(a, b, relative, absolute, equal_nan)
@@ -114,6 +115,11 @@ def _difference_of_tensors(
         f"({100 * (~close).mean():.1f}%)\nGreatest absolute difference: {largest} (up to {absolute} allowed)\n"
         f"Greatest relative difference: {share} (up to {relative} allowed)"
     )
+
+
+def _values(x: Tensor) -> Any:
+    """An array of the elements; of the type bfloat16, which NumPy has not, as float32."""
+    return (x.detach().float() if x.dtype is bfloat16 else x.detach()).numpy()
 
 
 def make_tensor(
