@@ -10,7 +10,7 @@ from typing import Any
 
 from adjoint.core.collector import uncollected
 
-_HELD: Any = ModuleType.__dict__["__dict__"]
+_HELD: Any = vars(ModuleType)["__dict__"]
 
 
 class Late(ModuleType):
@@ -27,7 +27,7 @@ class Late(ModuleType):
 
 def names_of(module: ModuleType) -> dict[str, Any]:
     """The names that a module has at present."""
-    return _HELD.__get__(module)  # type: ignore[no-any-return]
+    return _HELD.__get__(module)
 
 
 def later(

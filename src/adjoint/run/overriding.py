@@ -35,7 +35,7 @@ class ClassStatements:
 
 def watch_classes() -> None:
     """Let functions and methods ask the instances of classes that are defined from now on."""
-    builtins.__build_class__ = ClassStatements()  # type: ignore[assignment]
+    builtins.__build_class__ = ClassStatements()
 
 
 def _build_asked(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
