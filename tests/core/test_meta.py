@@ -212,3 +212,8 @@ def test_others_pay_nothing_once_none_is_left() -> None:
     del x
     gc.collect()
     assert (unusual.count, unusual.absent) == before
+
+
+def test_nothing_lies_at_address_zero() -> None:
+    torch = pytest.importorskip("torch")
+    assert [library.ones(2, device="meta").data_ptr() for library in (ad, torch)] == [0, 0]

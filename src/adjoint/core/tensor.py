@@ -152,7 +152,7 @@ class Tensor(Historied):
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 where there is none."""
-        return int(self.numpy_view("data_ptr()").ctypes.data) if self.numel() else 0
+        return int(self.numpy_view("data_ptr()").ctypes.data) if self.numel() and not self.is_meta else 0
 
     def is_floating_point(self) -> bool:
         """True for a floating dtype."""
