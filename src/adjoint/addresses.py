@@ -18,10 +18,6 @@ ELSEWHERE = {
     "_jit_internal": "adjoint.jit",
     "_tensor": "adjoint.core.tensor adjoint._utils",
     "_tensor_str": "adjoint.core.printing PRINT_OPTS=options _tensor_str=format_tensor",
-    "_utils": (
-        "adjoint.nn.utils.vector _flatten_dense_tensors=flatten_dense_tensors "
-        "_unflatten_dense_tensors=unflatten_dense_tensors"
-    ),
     "functional": "adjoint",
     "return_types": "adjoint.functions.return_types",
     "storage": "adjoint.functions.storages adjoint._utils",

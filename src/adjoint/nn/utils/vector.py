@@ -1,8 +1,8 @@
-"""Tensors as one vector, and back."""
+"""All parameters as one vector, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from adjoint.core.tensor import Tensor
@@ -27,14 +27,3 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         part: Any = vec[at : at + count]
         p.data = part.view_as(p).data
         at += count
-
-
-def flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
-    """The elements of all tensors, one after another: a tensor of one dimension of its own."""
-    return cat([t.contiguous().view(-1) for t in tensors])
-
-
-def unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Views of the parts of `flat`, in the shapes of the tensors."""
-    parts = flat.split([t.numel() for t in tensors])
-    return tuple(part.view(t.shape) for part, t in zip(parts, tensors, strict=True))
