@@ -247,7 +247,7 @@ def expand(self: Tensor, size: Any) -> Tensor:
     """Dimensions of size 1, and new ones in front, repeated without copying; -1 keeps a size."""
     shape = self.array.shape
     lead = len(size) - len(shape)
-    if lead > 0 and size[lead:] == shape and min(size) >= 0:  # what is asked for most
+    if lead == 1 and size[0] >= 0 and size[1:] == shape:  # what is asked for most
         return movement.expand(self, shape=size)
     if lead < 0:
         raise RuntimeError(
