@@ -389,3 +389,22 @@ def test_a_pullback_from_outside_is_differentiated_by_its_cotangent() -> None:
         assert not any(t.requires_grad for t in (slope, second, whole))
         results.append([t.item() for t in (slope, second, whole)])
     np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("primal_at", [0, 1, 2])
+@pytest.mark.parametrize("tangent_at", [0, 1, 2])
+def test_tangents_of_views_follow_writes_wherever_the_examples_lie(primal_at: int, tangent_at: int) -> None:
+    """Between the elements of one example lie those of others, in the tangent others than in the primal."""
+
+    def written(x: Any, y: Any) -> Any:
+        view = x[0, ::2]
+        x.copy_(y)
+        return x, view
+
+    x, dx, y, dy = (ad.rand(3, 2, 6) for _ in range(4))
+    at = (primal_at, tangent_at, 0, 0)
+    given = [t.movedim(0, d).contiguous() for t, d in zip((x, dx, y, dy.clone()), at, strict=True)]
+    out, tangents = func.vmap(lambda x, dx, y, dy: func.jvp(written, (x, y), (dx, dy)), in_dims=at)(*given)
+    for found, expected in ((out, y), (tangents, dy)):
+        assert ad.equal(found[0], expected)
+        assert ad.equal(found[1], expected[:, 0, ::2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def lying_as(tangent: Tensor, x: Tensor) -> Tensor:
     if type(array) is not ndarray or type(like) is not ndarray:
         return tangent
     single = array is tangent.array and like is x.array
-    if _lie_alike(array, like) if single else _steps_alike(array, like):
+    if _lie_alike(array, like) if single else _follow_alike(array, like):
         return tangent
     out: Tensor = copy(tangent)
     if type(out.array) is not ndarray:
@@ -66,6 +67,13 @@ def laid_as(g: Any, like: Any) -> Any:
 
 def _steps_alike(x: Any, y: Any) -> bool:
     return all(a == b for n, a, b in zip(x.shape, steps(x), steps(y), strict=True) if n > 1)
+
+
+def _follow_alike(x: Any, y: Any) -> bool:
+    """True if the elements of x follow one another in the order of those of y: between these may be other examples."""
+    order = sorted((d for d, n in enumerate(x.shape) if n > 1), key=lambda d: -y.strides[d])
+    ordered = all(x.strides[a] >= x.strides[b] for a, b in pairwise(order))
+    return (ordered and all(x.strides[d] > 0 for d in order)) or _steps_alike(x, y)
 
 
 def _lie_alike(x: Any, y: Any) -> bool:
