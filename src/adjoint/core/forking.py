@@ -15,10 +15,11 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
+from .site import inside
+
 PATIENCE = 10.0  # seconds: a thread may import, compile or draw for ever
 A_WHILE = 0.01  # seconds: two threads may each wait for what the other holds
 OURS = __name__.partition(".")[0]
-HOME = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 _awaited: WeakSet[Any] = WeakSet()
 _renewed: WeakSet[Any] = WeakSet()
@@ -88,7 +89,7 @@ def _imports(frame: FrameType | None) -> bool:
             if code.co_name == "_find_and_load" and str(frame.f_locals.get("name")).partition(".")[0] == OURS:
                 return True
         elif importing:
-            if code.co_filename.startswith(HOME):
+            if inside[code.co_filename]:
                 return True
             importing = False
         frame = frame.f_back
