@@ -12,7 +12,7 @@ from .boxmuller import BLOCK
 from .dtype import DTYPES, is_bfloat16
 from .integer_range import between, largest, upwards
 from .rounding import by_libm, fused_multiply_add
-from .stream import INTEGER, SWAP, Stream
+from .stream import INTEGER, SWAP, Stream, unforeseen
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -227,4 +227,4 @@ def _check_probability(p: float) -> None:
 
 
 default_generator = Generator()
-default_generator.seed()
+default_generator._begin(unforeseen())  # not `seed()`, which would be refused if a step being traced brought this here

@@ -73,7 +73,7 @@ class Stream:
 
     def seed(self) -> int:
         """Start a stream that nobody can foresee, and return its seed."""
-        seed = int.from_bytes(os.urandom(8))
+        seed = unforeseen()
         self.manual_seed(seed)
         return seed
 
@@ -228,3 +228,8 @@ class Stream:
         if whole < count:
             normals[-BLOCK:] = normal_blocks(self._unit(BLOCK, kind))
         return normals
+
+
+def unforeseen() -> int:
+    """A seed that nobody can foresee."""
+    return int.from_bytes(os.urandom(8))

@@ -18,6 +18,7 @@ from adjoint.compiler.capture.contents import elements, wrapped
 from adjoint.compiler.capture.place import MISSING, Attribute, Definition, Place, find
 from adjoint.compiler.capture.plain import ATOMS, is_plain
 from adjoint.compiler.capture.territory import is_user_class, is_user_code, is_user_function, is_user_module
+from adjoint.core.later import names_of
 from adjoint.core.tensor import Tensor
 
 
@@ -161,7 +162,7 @@ def _class_attribute(holder: Any, name: str, entry: Any) -> Found:
 
 
 def _of_module(module: ModuleType, name: str) -> Found:
-    held = object.__getattribute__(module, "__dict__")
+    held = names_of(module)
     if name not in held:
         fallback = held.get("__getattr__")
         if is_user_function(fallback):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import ChainMap, UserDict, UserList, deque
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from adjoint.compiler.capture.lookup import UNKNOWN, OneOf, lookup, one_of
 from adjoint.compiler.capture.place import MISSING, Attribute, Item, find
 from adjoint.compiler.capture.plain import is_plain
 from adjoint.compiler.capture.territory import is_own_class, is_user_class, is_user_code, is_user_function
+from adjoint.core.later import names_of
 from adjoint.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _own(holder: Any, name: str) -> Any:
     kind = type(holder)
     if isinstance(holder, type):
         return holder.__dict__.get(name, MISSING)
-    held = getattr(holder, "__dict__", {})
+    held = names_of(holder) if isinstance(holder, ModuleType) else getattr(holder, "__dict__", {})
     if name in held:
         return held[name]
     entry = find(kind, name)
