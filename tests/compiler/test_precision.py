@@ -11,12 +11,12 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.kernels.products.pairs import gain
+from adjoint.compiler.kernels.products.rounding import rounding
 from adjoint.compiler.llvm.target import host
 from adjoint.compiler.llvm.types import F32
 from adjoint.core.precision import setting
 
-rounding = pytest.mark.skipif(not gain(host(), F32, "medium"), reason="this machine rounds nothing")
+rounds = pytest.mark.skipif(rounding(host(), F32, "medium") is None, reason="this machine rounds nothing")
 UNIT = 2.0**-7  # of two operands rounded to bfloat16
 
 
@@ -49,7 +49,7 @@ def test_the_default_and_high_are_exact() -> None:
         assert np.array_equal(at(precision, lambda x, y: x @ y, x, y).numpy(), default)
 
 
-@rounding
+@rounds
 @pytest.mark.parametrize(
     ("left", "right", "function"),
     [
@@ -70,7 +70,7 @@ def test_medium_rounds_the_operands(left: Any, right: Any, function: Any) -> Non
     assert np.abs(result.numpy() - exact).max() > 1e-4  # of float32 it is a tenth of that
 
 
-@rounding
+@rounds
 def test_what_follows_a_product_stays_exact() -> None:
     x, w, bias = drawn(128, 96), drawn(80, 96, seed=1), drawn(80, seed=2)
 
@@ -84,7 +84,7 @@ def test_what_follows_a_product_stays_exact() -> None:
     assert not np.array_equal(product.numpy(), F.linear(x, w).numpy())
 
 
-@rounding
+@rounds
 def test_nan_and_infinity_stay() -> None:
     x, y = drawn(100, 130).numpy().copy(), drawn(130, 90, seed=1).numpy().copy()
     x[3, 7], x[50, 129], y[11, 5], y[0, 0] = np.nan, np.inf, -np.inf, 1e-40
@@ -95,7 +95,7 @@ def test_nan_and_infinity_stay() -> None:
     assert np.array_equal(np.isinf(result), np.isinf(exact))
 
 
-@rounding
+@rounds
 def test_gradients_of_a_training_step() -> None:
     def gradients(precision: str, dtype: Any, compiled: bool) -> tuple[float, list[Any]]:
         ad.manual_seed(0)
@@ -122,7 +122,7 @@ def test_gradients_of_a_training_step() -> None:
         assert 1e-5 < np.linalg.norm(g - expected) / np.linalg.norm(expected) < UNIT
 
 
-@rounding
+@rounds
 def test_threads_do_not_change_a_bit() -> None:
     x, y = drawn(300, 500), drawn(500, 400, seed=1)
     results = []
@@ -163,7 +163,7 @@ def test_programs_without_float32_products_do_not_ask(function: Any) -> None:
     assert compiled.compilations == 1
 
 
-@rounding
+@rounds
 def test_a_gradient_outside_has_the_precision_of_the_step() -> None:
     def gradient(first: str, second: str) -> Any:
         x = drawn(128, 128).requires_grad_()
@@ -188,8 +188,8 @@ def test_explain_says_what_is_rounded() -> None:
     compiled = ad.compile(products)
     compiled(drawn(128, 128))
     large, small = (entry.reason for entry in compiled.explain().entries)
-    rounds = "which rounds its operands to bfloat16"
-    assert large.endswith(rounds if gain(host(), F32, "medium") else "in float32 all the same")
+    said = "which rounds its operands to bfloat16"
+    assert large.endswith(said if rounding(host(), F32, "medium") else "in float32 all the same")
     assert small.endswith("in float32 all the same")
 
 

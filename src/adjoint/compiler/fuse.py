@@ -20,6 +20,7 @@ from adjoint.compiler.kernels.roots import kind_of
 from adjoint.compiler.layout import is_kernel_op, is_virtual
 from adjoint.compiler.llvm.target import host
 from adjoint.compiler.view import View, view_of
+from adjoint.core.dtype import is_bfloat16
 
 Shape = tuple[int, ...]
 SMALL = 4096  # elements up to which unrelated loops over one shape are joined, to save a call
@@ -138,12 +139,16 @@ class Fusion:
 
     def times_packed(self, root: Value, side: int, equations: list[Value]) -> int:
         """How often a product would compute an operand, which equations give, as it packs it; 0: not at all."""
-        if root.op.name not in ("mm", "bmm") or (self.precision != "highest" and root.dtype.itemsize == 4):
+        if root.op.name not in ("mm", "bmm") or (self.precision_of(root) != "highest" and root.dtype.itemsize == 4):
             return 0
         from adjoint.compiler.kernels.products.prologue import is_readable, times_packed
 
         views = [self.views[o] for o in root.operands]
         return times_packed(root, views, side, host()) if is_readable(equations, self.views, views[side]) else 0
+
+    def precision_of(self, root: Value) -> str:
+        """How precise a product must be: where both of its operands are bfloat16, rounding them takes nothing away."""
+        return "medium" if all(_is_half(self.views[o].base) for o in root.operands) else self.precision
 
     def _can_merge(self, group: Group, other: Group) -> bool:
         """True if a kernel can take in another, with which an equation has brought it together."""
@@ -334,3 +339,8 @@ def _misread(view: View, value: Value, shape: Shape, axes: Shape | None, kept: b
 def _passes(value: Value) -> tuple[bool, bool]:
     """Whether an equation is computed again after the forward pass, and whether in the backward pass."""
     return (False, False) if value.origin is None else (value.origin.again, value.origin.backward)
+
+
+def _is_half(value: Value) -> bool:
+    """True for what was bfloat16 before."""
+    return value.op is not None and value.op.name == "cast" and is_bfloat16(value.operands[0].dtype)

@@ -14,6 +14,7 @@ import llvmlite
 
 from adjoint.compiler.digest import digest
 from adjoint.compiler.disk import own_disk
+from adjoint.compiler.llvm.permission import permitted
 from adjoint.compiler.llvm.types import Type
 from adjoint.core.collector import uncollected
 from adjoint.core.forking import awaited
@@ -129,12 +130,13 @@ def host() -> Target:
     disk, key = own_disk(), _known_as()
     known = disk.read(key, KIND) if disk and key else None
     if known is not None:
-        return Target(*known.decode().split("\n"))
+        triple, cpu, features, version = known.decode().split("\n")
+        return Target(triple, cpu, permitted(features), version)
     # The name may be of a lesser machine than the features, or of a greater one: only these say what may be used.
     features = binding().get_host_cpu_features().flatten()
-    found = Target(binding().get_process_triple(), binding().get_host_cpu_name(), features)
+    found = Target(binding().get_process_triple(), binding().get_host_cpu_name(), permitted(features))
     if disk and key:
-        disk.write(key, f"{found.triple}\n{found.cpu}\n{found.features}\n{found.version}".encode(), KIND)
+        disk.write(key, f"{found.triple}\n{found.cpu}\n{features}\n{found.version}".encode(), KIND)
     return found
 
 

@@ -61,12 +61,11 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     *batch, m = epilogue.shape[:-1]
     plan = plan_product(
         tuple(batch), m, root.shape[-1], left.shape[-1], _matrix(left), _matrix(right), from_dtype(root.dtype), target,
-        direct=len(epilogue.equations) <= SHORT, precision=fusion.precision, parts=len(epilogue.roots),
+        direct=len(epilogue.equations) <= SHORT, precision=fusion.precision_of(root), parts=len(epilogue.roots),
         computed=(isinstance(sides[0], Prologue), isinstance(sides[1], Prologue)),
     )  # fmt: skip
-    if fusion.precision != "highest" and root.dtype == np.float32:
-        rounds = "which rounds its operands to bfloat16" if plan.blocking.paired else "in float32 all the same"
-        group.reason += f", {rounds}"
+    if fusion.precision_of(root) != "highest" and root.dtype == np.float32:
+        group.reason += f", {_rounds(plan)}"
     parts = (*sides, epilogue)
     bases = list(dict.fromkeys(base for part in parts for base in _accesses(part).bases))
     places = tuple(bases.index(base) for part in parts for base in _accesses(part).bases)
@@ -76,6 +75,14 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
         ops = [v.op for v in group.equations]
         known[key] = coded("product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases))
     return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
+
+
+def _rounds(plan: Product) -> str:
+    """What becomes of the operands of a product which may round them."""
+    if not plan.blocking.paired:
+        return "in float32 all the same"
+    to = "bfloat16" if plan.blocking.parts == 1 else "two bfloat16 each"
+    return f"which rounds its operands to {to}" + (", for tile registers" if plan.blocking.tiled else "")
 
 
 def _side(operand: Value, view: View, group: Group, fusion: Fusion) -> Access | Prologue:

@@ -1,18 +1,18 @@
 """Operands rounded to bfloat16 in scratch memory: two neighbours along the depth take the place of one float32.
 
 A product of such pairs has half the depth, and each of its steps adds two products. Rounding is to the nearest, ties to
-even; NaN and infinities stay what they are; denormals count as 0, as do sums that are denormal.
+even; NaN and infinities stay what they are; denormals count as 0, as do sums that are denormal. Where an operand is
+packed in two parts, what rounding took from an element is the second, which lies `apart` elements behind the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adjoint.compiler.kernels.products.operand import Index, moved
+from adjoint.compiler.kernels.products.operand import Index, moved, offset
 from adjoint.compiler.kernels.products.packing import difference, transpose
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.target import Target
-from adjoint.compiler.llvm.types import F32, Reg, Type
+from adjoint.compiler.llvm.types import BF16, F32, Reg, Type
 
 LANES = 16
 VECTOR = F32.of(LANES)  # of sums, and of pairs as they are moved about
@@ -30,33 +30,23 @@ class _Halves(Type):
 HALVES = _Halves("f", 16, 2 * LANES)
 
 
-def gain(target: Target, type: Type, precision: str) -> bool:
-    """Whether products of `type` may be rounded at this precision, and are then faster than in float32.
-
-    In the time of an fma of AMD's cores, which does 32 operations, `vdpbf16ps` does 64: 'medium' gains. 'high' asks for
-    three such products, which take longer than the one of float32 that it is given. Intel's cores with AMX start two of
-    the one in a cycle and one of the other: no gain, and nothing is written for AMX itself.
-    """
-    features = target.features.split(",")
-    fast = "+avx512bf16" in features and "+amx-bf16" not in features and target.vector_bits == 512
-    return fast and precision == "medium" and type == F32
-
-
 def multiply_add(b: Builder, x: Reg, y: Reg, sums: Reg) -> Reg:
     """sums + x₀ y₀ + x₁ y₁ in each lane, of the pairs in x and y."""
     pairs = [b.emit(f"bitcast {VECTOR.text} {z.name} to {HALVES.text}", HALVES) for z in (x, y)]
     return b.external("llvm.x86.avx512bf16.dpbf16ps.512", [sums, *pairs], VECTOR)
 
 
-def pack_columns(b: Builder, source: Reg, row: int, place: Reg, width: int, ragged: Reg | None, depth: Index) -> None:
+def pack_columns(
+    b: Builder, source: Reg, row: int, place: Reg, width: int, ragged: Reg | None, depth: Index, apart: int = 0,
+    whole: bool = False,
+) -> None:  # fmt: skip
     """place[p * width + j] = the pair of source[k * row + j] for k = 2p and 2p + 1: rows whose elements are neighbours.
 
-    Of the columns only `ragged` exist if given. Writes up to a register beyond the end.
+    Of the columns only `ragged` exist if given. Writes up to a register beyond the end. `whole`: rows of 0 follow up to
+    a multiple of 16.
     """
     starts = range(0, width, LANES)
     masks = [width - start if ragged is None else b.lane_mask(b.sub(ragged, start), LANES) for start in starts]
-    lanes = ", ".join(f"i32 {i // 2 + i % 2 * LANES}" for i in range(2 * LANES))
-    order = f"<{2 * LANES} x i32> <{lanes}>"  # one of each half in turn
     for k, rest in _turns(b, depth, 2):
         first = moved(b, source, k, row, VECTOR)
         second = moved(b, first, 1, row, VECTOR)
@@ -64,13 +54,19 @@ def pack_columns(b: Builder, source: Reg, row: int, place: Reg, width: int, ragg
         for start, mask in zip(starts, masks, strict=True):
             low = b.load(moved(b, first, start, 1, VECTOR), VECTOR, mask)
             high = b.constant(0.0, VECTOR) if rest else b.load(moved(b, second, start, 1, VECTOR), VECTOR, mask)
-            halves = _rounded(b, low, high)
-            mixed = b.emit(f"shufflevector {HALVES.text} {halves.name}, {HALVES.text} poison, {order}", HALVES)
-            b.store(_as_pairs(b, mixed), moved(b, out, start, 1, VECTOR))
+            for i, halves in enumerate(_rounded(b, low, high, apart)):
+                b.store(_mixed(b, halves), moved(b, out, start + i * apart, 1, VECTOR))
+    if whole:
+        filled = (depth + 1) // 2 if isinstance(depth, int) else half(b, b.add(depth, 1))
+        rows = -filled % LANES if isinstance(filled, int) else b.bitwise_and(b.sub(0, filled), LANES - 1)
+        at = moved(b, place, filled, width, VECTOR)
+        with b.loop(0, offset(b, rows, width), LANES) as turn:
+            for i in range(2 if apart else 1):
+                b.store(b.constant(0.0, VECTOR), moved(b, b.gep(at, turn.index, VECTOR), i * apart, 1, VECTOR))
 
 
 def pack_transposed(
-    b: Builder, source: Reg, column: int, place: Reg, width: int, ragged: Reg | None, depth: Index
+    b: Builder, source: Reg, column: int, place: Reg, width: int, ragged: Reg | None, depth: Index, apart: int = 0
 ) -> None:
     """As `pack_columns` for columns whose elements are neighbours; of those that do not exist the last takes the place.
 
@@ -86,18 +82,47 @@ def pack_transposed(
             lines.append(moved(b, source, j, column, VECTOR))
         for k, rest in _turns(b, depth, 2 * LANES):
             out = b.gep(moved(b, place, half(b, k), width, VECTOR), across.index, VECTOR)
-            rows = [_along(b, moved(b, line, k, 1, VECTOR), rest) for line in lines]
-            for i, value in enumerate(transpose(b, rows)):
-                b.store(value, moved(b, out, i, width, VECTOR))
+            parts = zip(*(_along(b, moved(b, line, k, 1, VECTOR), rest, apart) for line in lines), strict=True)
+            for part, rows in enumerate(parts):
+                for i, value in enumerate(transpose(b, rows)):
+                    b.store(value, moved(b, out, i * width + part * apart, 1, VECTOR))
 
 
-def pack_lines(b: Builder, source: Reg, line: int, place: Reg, length: int, lines: Index, depth: Index) -> None:
+def pack_lines(
+    b: Builder, source: Reg, line: int, place: Reg, length: int, lines: Index, depth: Index, apart: int = 0
+) -> None:
     """place[i * length + p] = the pair of source[i * line + k] for k = 2p and 2p + 1: each line by itself."""
     with b.loop(0, lines) as turn:
         start = moved(b, source, turn.index, line, VECTOR)
         out = moved(b, place, turn.index, length, VECTOR)
         for k, rest in _turns(b, depth, 2 * LANES):
-            b.store(_along(b, moved(b, start, k, 1, VECTOR), rest), moved(b, out, half(b, k), 1, VECTOR))
+            for i, value in enumerate(_along(b, moved(b, start, k, 1, VECTOR), rest, apart)):
+                b.store(value, moved(b, moved(b, out, half(b, k), 1, VECTOR), i * apart, 1, VECTOR))
+
+
+def pack_turned(
+    b: Builder, source: Reg, step: int, place: Reg, length: int, lines: Index, depth: Index, apart: int = 0
+) -> None:
+    """place[i * length + p] = the pair of source[k * step + i] for k = 2p and 2p + 1: lines side by side in memory.
+
+    Writes whole squares of registers.
+    """
+    with b.loop(0, lines, LANES) as down:
+        start = b.gep(source, down.index, VECTOR)
+        line = moved(b, place, down.index, length, VECTOR)
+        mask = b.lane_mask(difference(b, lines, down.index), LANES)
+        for k, rest in _turns(b, depth, 2 * LANES):
+            first = moved(b, start, k, step, VECTOR)
+            read = []
+            for i in range(2 * LANES):
+                exists = mask if rest is None else b.select(b.lt(i, rest), mask, b.constant(False, mask.type))
+                read.append(b.load(moved(b, first, i, step, VECTOR), VECTOR, exists))
+            joined = [_rounded(b, low, high, apart) for low, high in zip(read[::2], read[1::2], strict=True)]
+            parts = zip(*joined, strict=True)
+            for part, halves in enumerate(parts):
+                out = moved(b, moved(b, line, half(b, k), 1, VECTOR), part * apart, 1, VECTOR)
+                for i, value in enumerate(transpose(b, [_mixed(b, h) for h in halves])):
+                    b.store(value, moved(b, out, i, length, VECTOR))
 
 
 def _turns(b: Builder, depth: Index, step: int) -> Iterator[tuple[Reg, Reg | None]]:
@@ -113,16 +138,36 @@ def _turns(b: Builder, depth: Index, step: int) -> Iterator[tuple[Reg, Reg | Non
             yield turn.index, rest
 
 
-def _along(b: Builder, start: Reg, rest: Reg | None) -> Reg:
-    """The pairs of neighbours from `start`; 0 beyond the `rest`."""
+def _along(b: Builder, start: Reg, rest: Reg | None, apart: int) -> list[Reg]:
+    """The pairs of neighbours from `start`, each part of them; 0 beyond the `rest`."""
     masks = [rest and b.lane_mask(b.sub(rest, at), LANES) for at in (0, LANES)]
     low, high = (b.load(moved(b, start, i * LANES, 1, VECTOR), VECTOR, mask) for i, mask in enumerate(masks))
-    return _as_pairs(b, _rounded(b, low, high))
+    return [_as_pairs(b, halves) for halves in _rounded(b, low, high, apart)]
 
 
-def _rounded(b: Builder, low: Reg, high: Reg) -> Reg:
-    """bfloat16 of all lanes of one register and then of another."""
-    return b.external("llvm.x86.avx512bf16.cvtne2ps2bf16.512", [high, low], HALVES)
+def _rounded(b: Builder, low: Reg, high: Reg, apart: int) -> list[Reg]:
+    """bfloat16 of all lanes of one register and then of another; if two parts are wanted, also what that took away."""
+    name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
+    parts = [b.external(name, [high, low], HALVES)]
+    if apart:
+        kept = _halves(b, parts[0])
+        low, high = (b.sub(x, b.cast(h, F32)) for x, h in zip((low, high), kept, strict=True))
+        parts.append(b.external(name, [high, low], HALVES))
+    return parts
+
+
+def _halves(b: Builder, halves: Reg) -> list[Reg]:
+    """The lower and the upper lanes, each a register of bfloat16."""
+    type = BF16.of(2 * LANES)
+    bits = b.emit(f"bitcast {HALVES.text} {halves.name} to {type.text}", type)
+    return b.parted(bits, LANES * type.bits)
+
+
+def _mixed(b: Builder, halves: Reg) -> Reg:
+    """The pairs of one of the lower and one of the upper lanes each."""
+    lanes = ", ".join(f"i32 {i // 2 + i % 2 * LANES}" for i in range(2 * LANES))
+    order = f"<{2 * LANES} x i32> <{lanes}>"
+    return _as_pairs(b, b.emit(f"shufflevector {HALVES.text} {halves.name}, {HALVES.text} poison, {order}", HALVES))
 
 
 def _as_pairs(b: Builder, halves: Reg) -> Reg:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 
 from adjoint.compiler.kernels.kernel import Finish, Part
-from adjoint.compiler.kernels.products import packing, pairs
+from adjoint.compiler.kernels.products import packing, pairs, tiles
 from adjoint.compiler.kernels.products.microkernel import Source, Stretch, sum_columns, sum_depth
 from adjoint.compiler.kernels.products.operand import Index, Operand, moved, offset
 from adjoint.compiler.kernels.products.packing import difference, least
-from adjoint.compiler.kernels.products.product_blocks import Matrix, even
+from adjoint.compiler.kernels.products.product_blocks import TILE, Matrix
 from adjoint.compiler.kernels.products.product_plan import (
     MOST_PARTS,
     Product,
@@ -54,7 +54,9 @@ def write_product(
     left, right = (
         x if isinstance(x, Operand) else Operand.plain(x, product.type, s) for x, s in zip(sides, strides, strict=True)
     )
-    _Writer(b, product, scratch, finish).tile(left, right, tile)
+    writer = _Writer(b, product, scratch, finish)
+    with tiles.configured(b, writer.settings) if product.blocking.tiled else nullcontext():
+        writer.tile(left, right, tile)
 
 
 class _Writer:
@@ -63,9 +65,10 @@ class _Writer:
         self.plane, self.blocking = product.plane, product.blocking
         self.vector = product.type.of(product.lanes)
         layout = Scratch.of(product)
-        at = (moved(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:3])
-        self.packed_left, self.packed_right, self.sums = at
-        self.panels, self.rows, self.longer = even(self.plane.m, self.blocking.rows)
+        at = (moved(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:4])
+        self.packed_left, self.packed_right, self.sums, self.settings = at
+        self.apart = layout.apart
+        self.panels, self.rows, self.longer = self.blocking.panels(self.plane.m)
         self.full, self.tail = divmod(self.plane.n, self.blocking.width)
         self.panels_across = self.full + (self.tail > 0)
         self.stride = rounded(self.blocking.width, product.lanes)
@@ -92,7 +95,7 @@ class _Writer:
     def _matrix(self, left: Operand, right: Operand, rows: Range, columns: Range, index: Sequence[Reg]) -> None:
         """A tile's part of one matrix: the stretches of the depth, in each of them the panels of columns."""
         b, product, plane = self.b, self.product, self.plane
-        k, depth, unit = product.steps, product.depth, self._unit
+        k, depth, unit = product.padded, product.depth, self._unit
         each = 2 if self.blocking.paired else 1  # elements of a step
         with ExitStack() as stack:
             first = last = None
@@ -134,14 +137,18 @@ class _Writer:
             down, panel = difference(b, row, top), difference(b, turn.index, rows[0])
             if self.product.split:
                 place = moved(b, place, down, self.stride, self.vector)
-            for count in self._one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
-                sums = self._block(left, right, row, down, panel, count, width, stretch)
-                if self.product.direct:
-                    self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
-                else:
-                    self._keep(sums, place, first)
+            height: Index = b.add(b.cast(b.lt(turn.index, longer), I64), self.rows) if longer else self.rows
+            if self.blocking.tiled:
+                self._sum_tiles(down, width, stretch, place, first)
+                height = difference(b, self._row(b.add(turn.index, 1)), row)
+            else:
+                for count in self._one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
+                    sums = self._block(left, right, row, down, panel, count, width, stretch)
+                    if self.product.direct:
+                        self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
+                    else:
+                        self._keep(sums, place, first)
             if not self.product.direct:
-                height = b.add(b.cast(b.lt(turn.index, longer), I64), self.rows) if longer else self.rows
                 with b.when(stretch.last) if stretch.last is not None else nullcontext():
                     self._finish(place, row, height, width, origin)
 
@@ -166,6 +173,18 @@ class _Writer:
             x = Source(self._packed_rows(down, panel), 1, count)
         y = Source(self.packed_right, 1, blocking.width) if packed else Source(right, 1, plane.right.row)
         return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed, blocking.paired)
+
+    def _sum_tiles(self, down: Index, width: int, stretch: Stretch, place: Reg, first: Reg | None) -> None:
+        """A block of tile registers, written to scratch memory as `_keep` does."""
+        b, parts, line = self.b, self.blocking.parts, self.product.line
+        x = Source(moved(b, self.packed_left, down, line, self.vector), line, 1)
+        y = Source(self.packed_right, self.blocking.width, 1)
+        tall, wide = self.rows // TILE, -(-width // TILE)
+        final = parts == 1 and first is None
+        sums = place if final else moved(b, self.settings, tiles.SETTINGS // self.product.type.itemsize, 1, self.vector)
+        tiles.sum_tiles(b, x, y, self.apart, tall, wide, parts, stretch.whole, sums, self.stride)
+        if not final:
+            tiles.settle(b, sums, self.rows, wide * TILE, self.stride, parts, place, first)
 
     def _keep(self, sums: Sequence[Sequence[Reg]], place: Reg, first: Reg | None) -> None:
         """A block's sums written to scratch memory, on top of those of the stretches before."""
@@ -238,17 +257,20 @@ class _Writer:
     def _pack_left(self, left: Operand, rows: Range, length: Index) -> None:
         b, plane = self.b, self.plane
         top = self._row(rows[0])
-        if self.blocking.paired and plane.left.column == 1:
+        count: Index
+        if self.blocking.tiled or self.blocking.along_depth or (self.blocking.paired and plane.left.column == 1):
             count = difference(b, self._row(rows[1]), top)
             lines = left.below(b, top).pointer
-            pairs.pack_lines(b, lines, plane.left.row, self.packed_left, self.product.line, count, length)
+            to, line, apart = self.packed_left, self.product.line, self.apart.left
+        if self.blocking.paired and plane.left.column == 1:
+            pairs.pack_lines(b, lines, plane.left.row, to, line, count, length, apart)
+            return
+        if self.blocking.tiled:
+            pairs.pack_turned(b, lines, plane.left.column, to, line, count, length, apart)
             return
         if self.blocking.along_depth:
-            count = difference(b, self._row(rows[1]), top)
-            lines = left.below(b, top).pointer
             packing.pack_lines(
-                b, lines, plane.left.row, plane.left.column, self.packed_left, self.product.line, self.vector,
-                count, length,
+                b, lines, plane.left.row, plane.left.column, to, line, self.vector, count, length,
             )  # fmt: skip
             return
         # A few steps for all panels at a time: neighbouring panels read the same cache lines.
@@ -279,10 +301,12 @@ class _Writer:
         """The panel that begins at `source`, of which `ragged` columns exist if that may be fewer than its width."""
         b, right, width, vector = self.b, self.plane.right, self.blocking.width, self.vector
         if self.blocking.paired:
+            to, apart = self.packed_right, self.apart.right
             if right.column == 1:
-                pairs.pack_columns(b, source.pointer, right.row, self.packed_right, width, ragged, length)
+                whole = self.blocking.tiled
+                pairs.pack_columns(b, source.pointer, right.row, to, width, ragged, length, apart, whole)
             else:
-                pairs.pack_transposed(b, source.pointer, right.column, self.packed_right, width, ragged, length)
+                pairs.pack_transposed(b, source.pointer, right.column, to, width, ragged, length, apart)
         elif self.blocking.along_depth:
             lines = width if ragged is None else least(b, ragged, width)
             packing.pack_lines(
@@ -308,11 +332,13 @@ class _Writer:
                 yield after
 
     def _row(self, panel: Index) -> Reg:
-        """The row at which a panel of rows begins."""
+        """The row at which a panel of rows begins; behind the last one, the end."""
         b = self.b
         if isinstance(panel, int):
-            return b.constant(panel * self.rows + min(panel, self.longer), I64)
+            return b.constant(min(panel * self.rows + min(panel, self.longer), self.plane.m), I64)
         start = b.mul(panel, self.rows)
+        if self.blocking.tiled:
+            return b.minimum(start, self.plane.m)
         return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
 
     def _part(self, units: int, index: Reg, parts: int) -> Range:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.products.rounding import Rounding
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import Type
 
@@ -23,10 +24,12 @@ STORED = 4.0  # for each register of a block's result
 FOLDED = 3.0  # for each register whose lanes are added up
 COPIED, TRANSPOSED, GATHERED = 1.5, 5.0, 16.0  # for each register that packing fills
 JOINED, TURNED, PARTIAL = 5.0, 9.0, 15.0  # and for one of pairs: as they lie, transposed, filled in part
+TILED, LOADED = 33.0, 8.0  # a product of tiles, and filling one: 1.4 TFLOP/s of a core with 190 GFLOP/s
 FROM_FAR = 24.0  # bytes in a cycle that reach the registers from the second cache
 STREAM = 0.08  # for each row of the left operand that is read along with the others
 WAYS, ALIASED = 8, 0.3  # rows at a distance of pages push each other out if they are more than that, at this price
 WIDEST = 8  # registers of columns, or columns by themselves: more streams than this run slower
+TILE = 16  # rows of a tile register, and elements or pairs of a row
 NEAR = 24 * 1024  # bytes of a panel that stays in the first
 
 
@@ -67,17 +70,38 @@ class Blocking(NamedTuple):
     pack_left: bool
     pack_right: bool
     cycles: float
-    paired: bool = False  # elements rounded to bfloat16: a step of two of them takes the place of two
+    rounding: Rounding | None = None  # of elements to bfloat16, pairs of which are the steps
+
+    @property
+    def paired(self) -> bool:
+        """Whether a step is that of a pair."""
+        return self.rounding is not None
+
+    @property
+    def tiled(self) -> bool:
+        """Whether a block is one of tile registers."""
+        return self.rounding is not None and self.rounding.tiled
+
+    @property
+    def parts(self) -> int:
+        """How many elements of scratch memory a packed one takes, or a pair of them."""
+        return self.rounding.parts if self.rounding is not None else 1
+
+    def panels(self, m: int) -> tuple[int, int, int]:
+        """m rows in panels: how many, their rows, and how many have one row more. The last of tiles may have fewer."""
+        return (-(-m // self.rows), self.rows, 0) if self.tiled else even(m, self.rows)
 
 
 def blockings(
-    machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix, paired: bool = False
+    machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix, rounding: Rounding | None = None
 ) -> Iterator[Blocking]:
-    """All ways to cut the product of an (m, k) and a (k, n) matrix; `paired`: also those of pairs."""
+    """All ways to cut the product of an (m, k) and a (k, n) matrix; also those of operands that are rounded so."""
     yield from _along_columns(machine, m, n, k, left, right)
     yield from _along_depth(machine, m, n, k, left, right)
-    if paired:
-        yield from _paired(machine, m, n, k, left, right)
+    alongside = 1 in (left.row, left.column) and 1 in (right.row, right.column)
+    if rounding is not None and alongside and m * n and k > 1:
+        ways = _tiled(m, n, k, left, right, rounding) if rounding.tiled else _paired(machine, m, n, k, left, right)
+        yield from (way._replace(rounding=rounding) for way in ways)
 
 
 def even(size: int, most: int) -> tuple[int, int, int]:
@@ -101,12 +125,25 @@ def _along_columns(machine: Machine, m: int, n: int, k: int, left: Matrix, right
 
 
 def _paired(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
-    if not m * n or k < 2 or 1 not in (left.row, left.column) or 1 not in (right.row, right.column):
-        return
     steps, lanes = -(-k // 2), machine.lanes
     of_left, of_right = joining(left, right)
     packing = steps * (of_left * m / lanes + of_right * -(-n // lanes))
-    yield from _blocks(machine, m, n, steps, Blocking(False, 0, 0, 0, 0, True, True, packing, True), 0.0)
+    yield from _blocks(machine, m, n, steps, Blocking(False, 0, 0, 0, 0, True, True, packing), 0.0)
+
+
+def _tiled(m: int, n: int, k: int, left: Matrix, right: Matrix, rounding: Rounding) -> Iterator[Blocking]:
+    """Blocks of tiles: the sums of each part, a column of the left operand's tiles, and one or more of the right's."""
+    turns, columns, parts = -(-k // (2 * TILE)), -(-n // TILE), rounding.parts
+    of_left, of_right = JOINED if left.column == 1 else TURNED, JOINED if right.column == 1 else TURNED
+    packing = parts * turns * (of_left * m + of_right * TILE * columns)
+    for tall, wide in ((2, 2), (1, 4), (2, 1), (1, 2), (1, 1)):
+        if parts * tall * wide > 4 or (tall - 1) * TILE >= m or wide > columns:
+            continue
+        down, across = -(-m // (tall * TILE)), -(-columns // wide)
+        filled = parts * (tall * across + columns)  # registers for each panel of rows and step
+        step = down * (tall * columns * rounding.products * TILED + filled * LOADED)
+        cycles = packing + turns * step + 2 * m * columns * STORED + down * across * BLOCK
+        yield Blocking(False, tall * TILE, wide * TILE, 1, TILE, True, True, cycles)
 
 
 def joining(left: Matrix, right: Matrix) -> tuple[float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.products.pairs import gain
 from adjoint.compiler.kernels.products.product_blocks import (
     COPIED,
     TRANSPOSED,
@@ -13,15 +12,17 @@ from adjoint.compiler.kernels.products.product_blocks import (
     Machine,
     Matrix,
     blockings,
-    even,
     joining,
 )
+from adjoint.compiler.kernels.products.rounding import rounding
+from adjoint.compiler.kernels.products.tiles import SETTINGS, Apart
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import Type
 
 Shape = tuple[int, ...]
 
 PACE = 100e3  # float32 operations in a microsecond of a core with 512-bit registers
+TILE_PACE = 6.0  # times as many of tile registers
 STREAM = 50e3  # bytes that arrive in a microsecond
 TILE_TIME = 15.0  # microseconds that are worth a tile
 MOST_TILES = 16
@@ -79,6 +80,11 @@ class Product(NamedTuple):
         apart = self.blocking.paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
         return line + self.lanes if apart else line
 
+    @property
+    def padded(self) -> int:
+        """Steps, filled up with those of zeros where whole turns of the innermost loop are needed."""
+        return rounded(self.steps, unit(self.blocking, self.lanes)) if self.blocking.tiled else self.steps
+
 
 def plan_product(
     batch: Shape,
@@ -104,8 +110,8 @@ def plan_product(
     merged, flat = (0, Plane(batch, m, n, left, right)) if any(computed) else _merged(batch, m, n, left, right)
     flat = _normal(flat, k)
     other = Plane(flat.batch, flat.n, flat.m, flat.right.transposed, flat.left.transposed)
-    paired = gain(target, type, precision)
-    ways = blockings(machine, flat.m, flat.n, k, flat.left, flat.right, paired)
+    rounds = rounding(target, type, precision)
+    ways = blockings(machine, flat.m, flat.n, k, flat.left, flat.right, rounds)
     choices = [(b.cycles * (WORTH if b.paired else 1.0), False, b) for b in ways]
     if n <= 4 and n < machine.lanes and flat.m > n:
         turned = blockings(machine, other.m, other.n, k, other.left, other.right)
@@ -126,7 +132,7 @@ def plan_product(
     tiles = math.prod(grid) if math.prod(batch) * m * n else 0
     product = Product(
         batch, m, n, k, left, right, type, plane, merged, swapped, machine.lanes, blocking, depth,
-        direct and steps <= depth and not blocking.along_depth and not swapped, grid, tiles, 0, "",
+        direct and steps <= depth and not (blocking.along_depth or blocking.tiled or swapped), grid, tiles, 0, "",
     )  # fmt: skip
     return product._replace(scratch=Scratch.of(product).size, reason=_reason(product))
 
@@ -150,29 +156,39 @@ class Scratch(NamedTuple):
     left: int
     right: int
     sums: int
+    tiles: int  # the settings of tile registers, and what these are written to
     size: int
+    apart: Apart  # elements from the first part of a rounded operand to the second; 0: there is one
 
     @classmethod
     def of(cls, product: Product) -> Scratch:
         plane, blocking, item = product.plane, product.blocking, product.type.itemsize
-        register = product.lanes * item
+        register, parts = product.lanes * item, blocking.parts
         depth = min(product.depth, product.steps)
         rows, columns = largest_tile(product)
-        at = left = 0
+        left = right = 0  # bytes of one part
         if blocking.pack_left:
-            line = product.line if blocking.along_depth else max(product.line, depth + product.lanes)
-            at += rounded(rows * line * item + register, 64)
+            lines = blocking.along_depth or blocking.tiled
+            line = product.line if lines else max(product.line, depth + product.lanes)
+            left = rounded(rows * line * item + register, 64)
+        at = parts * left
         if blocking.pack_right and not blocking.along_depth and not blocking.paired:
             at += rounded(
                 blocking.width * register, 64
             )  # written by the last square of `pack_transposed`, and not read
-        right = at
+        after_left = at
         if blocking.pack_right:
-            at += rounded(blocking.width * rounded(depth, product.lanes) * item + register, 64)
+            right = rounded(blocking.width * rounded(depth, product.lanes) * item + register, 64)
+            at += parts * right
         stride = rounded(blocking.width, product.lanes)
         panels = -(-columns // blocking.width)
-        blocks = rows * panels if product.split else min(blocking.rows, max(plane.m, 1))
-        return cls(left, right, at, rounded(at + blocks * stride * item, 64))
+        block = blocking.rows if blocking.tiled else min(blocking.rows, max(plane.m, 1))
+        after_right, at = at, at + (rows * panels if product.split else block) * stride * item
+        tiles = rounded(at, 64)
+        if blocking.tiled:
+            at = tiles + SETTINGS + parts * block * stride * item
+        apart = Apart(left // item, right // item) if parts > 1 else Apart(0, 0)
+        return cls(0, after_left, after_right, tiles, rounded(at, 64), apart)
 
 
 def _merged(batch: Shape, m: int, n: int, left: Matrix, right: Matrix) -> tuple[int, Plane]:
@@ -236,12 +252,14 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
     if not batch * m * n:
         return 1, 1, 1
     pace = PACE * machine.lanes / 16
+    if blocking.rounding is not None and blocking.tiled:
+        pace *= TILE_PACE / blocking.rounding.products
     one = max(2.0 * m * n * k / pace, (m * k + k * n + m * n) * machine.itemsize / STREAM)
     wanted = max(min(int(one * batch / TILE_TIME), MOST_TILES), -(-batch * m * n // LARGEST))
     if wanted <= 1 or batch >= wanted:
         return min(wanted, batch) or 1, 1, 1
     each = -(-wanted // batch)
-    rows, columns = even(m, blocking.rows)[0], -(-n // blocking.width)
+    rows, columns = blocking.panels(m)[0], -(-n // blocking.width)
     best = (1, 1)
     least_time = math.inf
     for down in range(1, min(rows, each) + 1):
@@ -269,7 +287,7 @@ def largest_tile(product: Product) -> tuple[int, int]:
     if not plane.m or not plane.n:
         return 0, 0
     _, down, across = product.grid
-    panels, rows, longer = even(plane.m, blocking.rows)
+    panels, rows, longer = blocking.panels(plane.m)
     columns = math.ceil(plane.n / blocking.width)
     return math.ceil(panels / down) * (rows + (longer > 0)), math.ceil(columns / across) * blocking.width
 
@@ -282,7 +300,9 @@ def _reason(product: Product) -> str:
     along = "k" if blocking.along_depth else "m" if product.swapped else "n"
     words = [f"{blocking.rows}×{blocking.width} block, lanes along {along}"]
     if blocking.paired:
-        words.append("inputs rounded to bfloat16")
+        words.append(f"inputs rounded to {'bfloat16' if blocking.parts == 1 else 'two bfloat16 each'}")
+    if blocking.tiled:
+        words.append("multiplied in tile registers")
     if product.merged:
         words.append(f"{product.merged} batch dimensions taken as rows")
     if product.swapped:
