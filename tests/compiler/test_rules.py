@@ -24,6 +24,7 @@ _rules()  # fills RULES
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 5e-324, 3.4e38, -3.4e38, 1.5, -2.5]
 INTEGERS = [0, 1, -1, 2, -7, 127, -128, 255, 46341, 2**31 - 1, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63)]
 DTYPES = [np.dtype(t) for t in (np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.bool_)]
+BFLOAT16 = ad.bfloat16.numpy
 PAIRED = "every pair of special values, and random bits"
 
 
@@ -45,6 +46,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "truth_as_number_is_not_zero": [Sample((PAIRED,), {"dtype": t}) for t in DTYPES],
     "cast_to_its_own_type": [Sample((PAIRED,), {"dtype": t}) for t in DTYPES],
     "cast_through_wider": [Sample((PAIRED,), {"wide": w, "dtype": t}) for w, t in product(DTYPES, DTYPES)],
+    "halves_of_turned": [Sample(((5, 3),), {"axes": (1, 0), "dtype": BFLOAT16})],
     "computed_wider_than_wanted": [
         Sample((PAIRED, PAIRED), {"wide": w, "dtype": t}) for w, t in product(DTYPES[:3], DTYPES[:3])
     ],

@@ -139,12 +139,14 @@ class Fusion:
 
     def times_packed(self, root: Value, side: int, equations: list[Value]) -> int:
         """How often a product would compute an operand, which equations give, as it packs it; 0: not at all."""
-        if root.op.name not in ("mm", "bmm") or (self.precision_of(root) != "highest" and root.dtype.itemsize == 4):
+        if root.op.name not in ("mm", "bmm"):
             return 0
         from adjoint.compiler.kernels.products.prologue import is_readable, times_packed
 
         views = [self.views[o] for o in root.operands]
-        return times_packed(root, views, side, host()) if is_readable(equations, self.views, views[side]) else 0
+        if not is_readable(equations, self.views, views[side]):
+            return 0
+        return times_packed(root, views, side, host(), self.precision_of(root))
 
     def precision_of(self, root: Value) -> str:
         """How precise a product must be: where both of its operands are bfloat16, rounding them takes nothing away."""

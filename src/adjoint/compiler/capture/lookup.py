@@ -165,7 +165,7 @@ def _of_module(module: ModuleType, name: str) -> Found:
     held = names_of(module)
     if name not in held:
         fallback = held.get("__getattr__")
-        if is_user_function(fallback):
+        if fallback is not None and is_user_function(fallback):
             return Found(place=Attribute(module, "__getattr__"), held=fallback, runs=fallback.__code__)
         value = get(module, name)  # a submodule, or a name that the library loads when it is needed
         return Found(value) if value is not MISSING else Found(value, Attribute(module, name), value)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.match import rule
+from adjoint.core.dtype import is_bfloat16
 from adjoint.ops.arithmetic import add, div, mul, sqrt, sub
+from adjoint.ops.movement import permute
 from adjoint.ops.selection import cast
 
 
@@ -23,6 +25,14 @@ def cast_through_wider(x: Any, *, wide: Any, dtype: Any) -> Iterator[Any]:
     yield cast(cast(x, dtype=wide), dtype=dtype)
     if holds(wide, x.array.dtype) and not _overflows(x.array.dtype, wide, dtype):
         yield cast(x, dtype=dtype)
+
+
+@rule
+def halves_of_turned(x: Any, *, axes: tuple[int, ...], dtype: Any) -> Iterator[Any]:
+    """As they lie in memory: so a weight is rounded once, for products with it and with its transpose."""
+    yield cast(permute(x, axes=axes), dtype=dtype)
+    if is_bfloat16(dtype) or is_bfloat16(x.array.dtype):
+        yield permute(cast(x, dtype=dtype), axes=axes)
 
 
 def holds(wide: Any, narrow: Any) -> bool:

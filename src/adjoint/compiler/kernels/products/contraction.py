@@ -66,6 +66,10 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     )  # fmt: skip
     if fusion.precision_of(root) != "highest" and root.dtype == np.float32:
         group.reason += f", {_rounds(plan)}"
+    if plan.blocking.paired and plan.blocking.parts == 1:
+        for side in sides:
+            if isinstance(side, Prologue):
+                side.leave_rounding()
     parts = (*sides, epilogue)
     bases = list(dict.fromkeys(base for part in parts for base in _accesses(part).bases))
     places = tuple(bases.index(base) for part in parts for base in _accesses(part).bases)

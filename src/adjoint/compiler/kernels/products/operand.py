@@ -40,6 +40,16 @@ class Operand(NamedTuple):
         """Of an array: where the element lies."""
         return self.places[0].pointer
 
+    @property
+    def computed(self) -> bool:
+        """Whether it is no array: what is computed of lanes off a mask may be anything."""
+        return self.compute is not None
+
+    @property
+    def turned(self) -> Operand:
+        """The transposed matrix."""
+        return self._moved([p._replace(strides=p.strides.transposed) for p in self.places])
+
     def of_batch(self, b: Builder, dimension: int, index: Index) -> Operand:
         """The matrix at an index in a dimension of the batch."""
         return self._moved([p.moved(b, index, p.strides.batch[dimension]) for p in self.places])

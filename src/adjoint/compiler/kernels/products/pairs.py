@@ -7,9 +7,9 @@ packed in two parts, what rounding took from an element is the second, which lie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from adjoint.compiler.kernels.products.operand import Index, moved, offset
+from adjoint.compiler.kernels.products.operand import Index, Operand, moved, offset
 from adjoint.compiler.kernels.products.packing import difference, transpose
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BF16, F32, Reg, Type
@@ -37,10 +37,10 @@ def multiply_add(b: Builder, x: Reg, y: Reg, sums: Reg) -> Reg:
 
 
 def pack_columns(
-    b: Builder, source: Reg, row: int, place: Reg, width: int, ragged: Reg | None, depth: Index, apart: int = 0,
+    b: Builder, source: Operand, place: Reg, width: int, ragged: Reg | None, depth: Index, apart: int = 0,
     whole: bool = False,
 ) -> None:  # fmt: skip
-    """place[p * width + j] = the pair of source[k * row + j] for k = 2p and 2p + 1: rows whose elements are neighbours.
+    """place[p * width + j] = the pair of source[k, j] for k = 2p and 2p + 1: rows whose elements are neighbours.
 
     Of the columns only `ragged` exist if given. Writes up to a register beyond the end. `whole`: rows of 0 follow up to
     a multiple of 16.
@@ -48,12 +48,12 @@ def pack_columns(
     starts = range(0, width, LANES)
     masks = [width - start if ragged is None else b.lane_mask(b.sub(ragged, start), LANES) for start in starts]
     for k, rest in _turns(b, depth, 2):
-        first = moved(b, source, k, row, VECTOR)
-        second = moved(b, first, 1, row, VECTOR)
+        first = source.below(b, k)
+        second = first.below(b, 1)
         out = moved(b, place, half(b, k), width, VECTOR)
         for start, mask in zip(starts, masks, strict=True):
-            low = b.load(moved(b, first, start, 1, VECTOR), VECTOR, mask)
-            high = b.constant(0.0, VECTOR) if rest else b.load(moved(b, second, start, 1, VECTOR), VECTOR, mask)
+            low = first.beside(b, start).across(b, LANES, mask)
+            high = b.constant(0.0, VECTOR) if rest else second.beside(b, start).across(b, LANES, mask)
             for i, halves in enumerate(_rounded(b, low, high, apart)):
                 b.store(_mixed(b, halves), moved(b, out, start + i * apart, 1, VECTOR))
     if whole:
@@ -66,7 +66,7 @@ def pack_columns(
 
 
 def pack_transposed(
-    b: Builder, source: Reg, column: int, place: Reg, width: int, ragged: Reg | None, depth: Index, apart: int = 0
+    b: Builder, source: Operand, place: Reg, width: int, ragged: Reg | None, depth: Index, apart: int = 0
 ) -> None:
     """As `pack_columns` for columns whose elements are neighbours; of those that do not exist the last takes the place.
 
@@ -79,47 +79,52 @@ def pack_transposed(
             j: Reg = b.add(across.index, i)
             if ragged is not None:
                 j = b.minimum(j, b.sub(ragged, 1))
-            lines.append(moved(b, source, j, column, VECTOR))
+            lines.append(source.beside(b, j))
         for k, rest in _turns(b, depth, 2 * LANES):
             out = b.gep(moved(b, place, half(b, k), width, VECTOR), across.index, VECTOR)
-            parts = zip(*(_along(b, moved(b, line, k, 1, VECTOR), rest, apart) for line in lines), strict=True)
-            for part, rows in enumerate(parts):
+            masks = _masks(b, rest)
+            read = [
+                [line.below(b, k).below(b, i * LANES).down(b, LANES, mask) for i, mask in enumerate(masks)]
+                for line in lines
+            ]
+            pairs = [_along(b, both, masks, source.computed, apart) for both in read]
+            for part, rows in enumerate(zip(*pairs, strict=True)):
                 for i, value in enumerate(transpose(b, rows)):
                     b.store(value, moved(b, out, i * width + part * apart, 1, VECTOR))
 
 
 def pack_lines(
-    b: Builder, source: Reg, line: int, place: Reg, length: int, lines: Index, depth: Index, apart: int = 0
+    b: Builder, source: Operand, place: Reg, length: int, lines: Index, depth: Index, apart: int = 0
 ) -> None:
-    """place[i * length + p] = the pair of source[i * line + k] for k = 2p and 2p + 1: each line by itself."""
+    """place[i * length + p] = the pair of source[i, k] for k = 2p and 2p + 1: each line by itself."""
     with b.loop(0, lines) as turn:
-        start = moved(b, source, turn.index, line, VECTOR)
+        start = source.below(b, turn.index)
         out = moved(b, place, turn.index, length, VECTOR)
         for k, rest in _turns(b, depth, 2 * LANES):
-            for i, value in enumerate(_along(b, moved(b, start, k, 1, VECTOR), rest, apart)):
+            masks = _masks(b, rest)
+            here = start.beside(b, k)
+            both = [here.beside(b, i * LANES).across(b, LANES, mask) for i, mask in enumerate(masks)]
+            for i, value in enumerate(_along(b, both, masks, source.computed, apart)):
                 b.store(value, moved(b, moved(b, out, half(b, k), 1, VECTOR), i * apart, 1, VECTOR))
 
 
 def pack_turned(
-    b: Builder, source: Reg, step: int, place: Reg, length: int, lines: Index, depth: Index, apart: int = 0
+    b: Builder, source: Operand, place: Reg, length: int, lines: Index, depth: Index, apart: int = 0
 ) -> None:
-    """place[i * length + p] = the pair of source[k * step + i] for k = 2p and 2p + 1: lines side by side in memory.
-
-    Writes whole squares of registers.
-    """
+    """As `pack_lines` for lines side by side in memory. Writes whole squares of registers."""
     with b.loop(0, lines, LANES) as down:
-        start = b.gep(source, down.index, VECTOR)
+        start = source.below(b, down.index)
         line = moved(b, place, down.index, length, VECTOR)
         mask = b.lane_mask(difference(b, lines, down.index), LANES)
         for k, rest in _turns(b, depth, 2 * LANES):
-            first = moved(b, start, k, step, VECTOR)
+            first, nothing = start.beside(b, k), b.constant(False, mask.type)
             read = []
             for i in range(2 * LANES):
-                exists = mask if rest is None else b.select(b.lt(i, rest), mask, b.constant(False, mask.type))
-                read.append(b.load(moved(b, first, i, step, VECTOR), VECTOR, exists))
+                exists = mask if rest is None else b.select(b.lt(i, rest), mask, nothing)
+                value = first.beside(b, i).down(b, LANES, exists)
+                read.append(_kept(b, value, exists) if source.computed else value)
             joined = [_rounded(b, low, high, apart) for low, high in zip(read[::2], read[1::2], strict=True)]
-            parts = zip(*joined, strict=True)
-            for part, halves in enumerate(parts):
+            for part, halves in enumerate(zip(*joined, strict=True)):
                 out = moved(b, moved(b, line, half(b, k), 1, VECTOR), part * apart, 1, VECTOR)
                 for i, value in enumerate(transpose(b, [_mixed(b, h) for h in halves])):
                     b.store(value, moved(b, out, i, length, VECTOR))
@@ -138,11 +143,20 @@ def _turns(b: Builder, depth: Index, step: int) -> Iterator[tuple[Reg, Reg | Non
             yield turn.index, rest
 
 
-def _along(b: Builder, start: Reg, rest: Reg | None, apart: int) -> list[Reg]:
-    """The pairs of neighbours from `start`, each part of them; 0 beyond the `rest`."""
-    masks = [rest and b.lane_mask(b.sub(rest, at), LANES) for at in (0, LANES)]
-    low, high = (b.load(moved(b, start, i * LANES, 1, VECTOR), VECTOR, mask) for i, mask in enumerate(masks))
+def _masks(b: Builder, rest: Reg | None) -> list[Reg | None]:
+    """Which lanes of two registers along the depth exist, where only a `rest` of them does."""
+    return [rest and b.lane_mask(b.sub(rest, at), LANES) for at in (0, LANES)]
+
+
+def _along(b: Builder, both: Sequence[Reg], masks: Sequence[Reg | None], computed: bool, apart: int) -> list[Reg]:
+    """The pairs of neighbours in two registers, each part of them; 0 for lanes that do not exist."""
+    low, high = (_kept(b, x, mask) if computed else x for x, mask in zip(both, masks, strict=True))
     return [_as_pairs(b, halves) for halves in _rounded(b, low, high, apart)]
+
+
+def _kept(b: Builder, x: Reg, mask: Reg | None) -> Reg:
+    """The lanes on the mask of what was computed; 0 in the others."""
+    return x if mask is None else b.select(mask, x, b.constant(0.0, x.type))
 
 
 def _rounded(b: Builder, low: Reg, high: Reg, apart: int) -> list[Reg]:

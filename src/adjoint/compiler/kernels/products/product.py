@@ -257,21 +257,18 @@ class _Writer:
     def _pack_left(self, left: Operand, rows: Range, length: Index) -> None:
         b, plane = self.b, self.plane
         top = self._row(rows[0])
-        count: Index
         if self.blocking.tiled or self.blocking.along_depth or (self.blocking.paired and plane.left.column == 1):
-            count = difference(b, self._row(rows[1]), top)
-            lines = left.below(b, top).pointer
+            count: Index = difference(b, self._row(rows[1]), top)
+            lines = left.below(b, top)
             to, line, apart = self.packed_left, self.product.line, self.apart.left
-        if self.blocking.paired and plane.left.column == 1:
-            pairs.pack_lines(b, lines, plane.left.row, to, line, count, length, apart)
-            return
-        if self.blocking.tiled:
-            pairs.pack_turned(b, lines, plane.left.column, to, line, count, length, apart)
-            return
-        if self.blocking.along_depth:
-            packing.pack_lines(
-                b, lines, plane.left.row, plane.left.column, to, line, self.vector, count, length,
-            )  # fmt: skip
+            if self.blocking.along_depth:
+                packing.pack_lines(
+                    b, lines.pointer, plane.left.row, plane.left.column, to, line, self.vector, count, length
+                )
+            elif plane.left.column == 1:
+                pairs.pack_lines(b, lines, to, line, count, length, apart)
+            else:
+                pairs.pack_turned(b, lines, to, line, count, length, apart)
             return
         # A few steps for all panels at a time: neighbouring panels read the same cache lines.
         paired = self.blocking.paired
@@ -285,7 +282,7 @@ class _Writer:
             for height in self._one_of(turn.index, self.longer, self.rows + 1, self.panels, self.rows):
                 to = moved(b, place, first, height, self.vector)
                 if paired:
-                    pairs.pack_columns(b, source.pointer, plane.left.column, to, height, None, count)
+                    pairs.pack_columns(b, source.turned, to, height, None, count)
                 else:
                     packing.pack_rows(b, source, to, self.vector, height, count)
 
@@ -304,9 +301,9 @@ class _Writer:
             to, apart = self.packed_right, self.apart.right
             if right.column == 1:
                 whole = self.blocking.tiled
-                pairs.pack_columns(b, source.pointer, right.row, to, width, ragged, length, apart, whole)
+                pairs.pack_columns(b, source, to, width, ragged, length, apart, whole)
             else:
-                pairs.pack_transposed(b, source.pointer, right.column, to, width, ragged, length, apart)
+                pairs.pack_transposed(b, source, to, width, ragged, length, apart)
         elif self.blocking.along_depth:
             lines = width if ragged is None else least(b, ragged, width)
             packing.pack_lines(

@@ -140,7 +140,7 @@ def plan_product(
 def _packs(computed: tuple[bool, bool], swapped: bool, blocking: Blocking) -> bool:
     """True if the operands that are to be computed are packed, element by element."""
     packed = blocking.pack_left >= computed[0] and blocking.pack_right >= computed[1]
-    return packed and not (swapped or blocking.along_depth or blocking.paired)
+    return packed and not (swapped or blocking.along_depth)
 
 
 def _keeps_together(parts: int, lanes: int, swapped: bool, blocking: Blocking) -> bool:

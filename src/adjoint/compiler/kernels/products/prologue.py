@@ -19,6 +19,7 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.target import Target
 from adjoint.compiler.llvm.types import Reg, from_dtype
 from adjoint.compiler.view import View, row_major
+from adjoint.core.dtype import is_bfloat16
 
 if TYPE_CHECKING:
     from adjoint.compiler.fuse import Fusion
@@ -40,17 +41,17 @@ def is_readable(equations: Sequence[Value], views: dict[Value, View], operand: V
     return all(lies(o, equation.shape) for equation in equations for o in equation.operands)
 
 
-def times_packed(root: Value, views: Sequence[View], side: int, target: Target) -> int:
+def times_packed(root: Value, views: Sequence[View], side: int, target: Target, precision: str) -> int:
     """How often a product packs each element of an operand, if that can be computed then; 0 where it reads it as it
-    lies. `views`: of the two operands.
+    lies. `views`: of the two operands; `precision`: of the product.
     """
     if turned(views[side]) is None:
         return 0
-    plain = plan_of(root, views, (False, False), target)
+    plain = plan_of(root, views, (False, False), target, precision=precision)
     packed = plain.blocking.pack_right if side else plain.blocking.pack_left
-    if not packed or plain.swapped or plain.blocking.along_depth or plain.blocking.paired:
+    if not packed or plain.swapped or plain.blocking.along_depth:
         return 0
-    if not plan_of(root, views, (side == 0, side == 1), target).tiles:
+    if not plan_of(root, views, (side == 0, side == 1), target, precision=precision).tiles:
         return 0
     _, down, across = plain.grid
     return down if side else across
@@ -91,6 +92,17 @@ class Prologue:
         self.accesses = Accesses(self.reads.values())
         self.structure = self._structure()
 
+    def leave_rounding(self) -> None:
+        """Compute what is rounded to bfloat16 last, instead of that: whoever packs it rounds it in the same way."""
+        halved = self.value.operands[0]
+        given = halved.operands[0] if halved in self.equations and halved.op.name == "cast" else None
+        if self.value.op.name != "cast" or given is None or given.dtype != self.value.dtype:
+            return
+        if is_bfloat16(halved.dtype) and not is_made(self._views[given].base):
+            self.value = given
+            self.equations = _leading_to(self._views[given].base, self.equations, self._views)
+            self.structure = self._structure()
+
     def operand(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg]) -> Operand:
         """The operand, from its first element."""
         starts = dict(zip(self.accesses.shifted, numbers, strict=True))
@@ -108,7 +120,8 @@ class Prologue:
             for equation in self.equations:
                 given = [known[o] if o in known else self._inner(b, o, known) for o in equation.operands]
                 known[equation] = element.compute(b, equation, given)
-            return b.broadcast(known[self.value], lanes)
+            value = known[self.value] if self.value in known else self._inner(b, self.value, known)
+            return b.broadcast(value, lanes)
 
         return Operand(tuple(places), compute)
 
@@ -133,7 +146,7 @@ class Prologue:
             self.shape,
             tuple(map(place, self.reads.values())),
             tuple((v.op, v.dtype, *map(source, v.inputs)) for v in self.equations),
-            numbers[self.value],
+            source(self.value),
         )
 
 
