@@ -13,6 +13,7 @@ from tests.compiler.steps import batches, mlp, training
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
+from adjoint.compiler.graph import TraceError
 
 pytest.importorskip("llvmlite")
 
@@ -200,3 +201,19 @@ def test_an_index_out_of_range_raises_before_state_is_written() -> None:
     assert state.tolist() == [1.0, 1.0, 1.0]
     count(x, ad.tensor([1, 1]))
     assert state.tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.t_(), lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(), lambda x: x.transpose_(0, 1),
+        lambda x: x.as_strided_((2, 2), (1, 3)),
+    ],
+)  # fmt: skip
+def test_what_was_there_before_keeps_its_shape(change: Any) -> None:
+    x, held = ad.arange(12.0).reshape(4, 3), ad.arange(12.0).reshape(4, 3)
+    for step, given in ((lambda x: change(x) * 2, x), (lambda x: x + change(held).sum(), x)):
+        with pytest.raises(TraceError, match=r"_\(\) changes the shape of a tensor from before the step, at .*: use "):
+            ad.compile(step)(given)
+    assert x.shape == held.shape == (4, 3)
+    assert ad.compile(lambda x: change(x.clone()) * 2)(x).equal(change(x.clone()) * 2)

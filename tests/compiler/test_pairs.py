@@ -263,7 +263,8 @@ def test_only_where_the_target_gains(triple: str, features: str, medium: Roundin
 
 def test_tile_registers_are_given_back() -> None:
     machine = Target.from_triple(X86, "", PAIRS + TILES)
-    assembly = machine.emit_assembly(write(plan(matrix(256, 270), matrix(270, 256), machine, precision="high"), (256, 1)))
+    product = plan(matrix(256, 270), matrix(270, 256), machine, precision="high")
+    assembly = machine.emit_assembly(write(product, (256, 1)))
     words = [line.split()[0] for line in assembly.splitlines() if line.startswith("\t")]
     assert [words.count(word) for word in ("ldtilecfg", "tilerelease", "retq")] == [1, 1, 1]
     assert words.index("ldtilecfg") < words.index("tilezero") < words.index("tilerelease") < words.index("retq")

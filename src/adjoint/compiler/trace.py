@@ -302,6 +302,13 @@ class Tracer:
             "clone() the tensor first"
         )
 
+    def refuse_form(self, called: str) -> None:
+        """Raise TraceError: what was there before the step keeps its shape and strides from call to call."""
+        raise TraceError(
+            f"{called}() changes the shape of a tensor from before the step, at {user_site()}; a compiled step cannot "
+            f"do that yet: use {called[:-1]}(), whose result is another tensor, or call it outside"
+        )
+
     def refuse_call(self, called: str) -> None:
         """Raise TraceError: what changes Python or a generator would do so in the first call only."""
         raise TraceError(

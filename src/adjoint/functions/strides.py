@@ -120,8 +120,8 @@ def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tens
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracer = mode.tracer if unusual.count else None
-        if tracer is not None and type(self.array) is np.ndarray:
-            tracer.refuse_write(called)  # state keeps its shape from step to step
+        if tracer is not None and (type(self.array) is np.ndarray or any(t is self for t in tracer.met())):
+            tracer.refuse_form(called)
         seen = view_of(self)
         of_recorded = seen is not None and seen.base.node is not None
         check_writable(self, called, mode.recording and (self.node is not None or of_recorded))
