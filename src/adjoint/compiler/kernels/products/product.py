@@ -7,30 +7,28 @@ an order that its place in a tile does not change.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 
 from adjoint.compiler.kernels.kernel import Finish, Part
-from adjoint.compiler.kernels.products import packing, pairs, tiles
+from adjoint.compiler.kernels.products import tiles
+from adjoint.compiler.kernels.products.frame import Range
 from adjoint.compiler.kernels.products.microkernel import Source, Stretch, sum_columns, sum_depth
 from adjoint.compiler.kernels.products.operand import Index, Operand, moved, offset
-from adjoint.compiler.kernels.products.packing import difference, least
+from adjoint.compiler.kernels.products.packer import Packer
+from adjoint.compiler.kernels.products.packing import difference
 from adjoint.compiler.kernels.products.product_blocks import TILE, Matrix
 from adjoint.compiler.kernels.products.product_plan import (
     MOST_PARTS,
     Product,
-    Scratch,
-    largest_tile,
     plan_product,
-    rounded,
     unit,
 )
+from adjoint.compiler.kernels.products.scratch import largest_tile
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
 __all__ = ["Matrix", "Product", "plan_product", "write_product"]
-
-Range = tuple[Index, Index]
 
 
 def write_product(
@@ -59,34 +57,25 @@ def write_product(
         writer.tile(left, right, tile)
 
 
-class _Writer:
+class _Writer(Packer):
     def __init__(self, b: Builder, product: Product, scratch: Reg, finish: Finish) -> None:
-        self.b, self.product, self.finish = b, product, finish
-        self.plane, self.blocking = product.plane, product.blocking
-        self.vector = product.type.of(product.lanes)
-        layout = Scratch.of(product)
-        at = (moved(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:4])
-        self.packed_left, self.packed_right, self.sums, self.settings = at
-        self.apart = layout.apart
-        self.panels, self.rows, self.longer = self.blocking.panels(self.plane.m)
-        self.full, self.tail = divmod(self.plane.n, self.blocking.width)
-        self.panels_across = self.full + (self.tail > 0)
-        self.stride = rounded(self.blocking.width, product.lanes)
+        super().__init__(b, product, scratch)
+        self.finish = finish
 
     def tile(self, left: Operand, right: Operand, tile: Reg) -> None:
         """One tile: its part of the batch, matrix by matrix."""
         b, plane = self.b, self.plane
         batches, row_parts, column_parts = self.product.grid
-        rest, column = self._digit(tile, column_parts)
-        rest, row = self._digit(rest, row_parts)
-        rows = self._part(self.panels, row, row_parts)
-        columns = self._part(self.panels_across, column, column_parts)
+        rest, column = self.digit(tile, column_parts)
+        rest, row = self.digit(rest, row_parts)
+        rows = self.part(self.panels, row, row_parts)
+        columns = self.part(self.panels_across, column, column_parts)
         count = math.prod(plane.batch)
         if count == 1:
             self._matrix(left, right, rows, columns, [b.constant(0, I64)] * len(plane.batch))
             return
-        with b.loop(*self._part(count, rest, batches)) as turn:
-            index = self._digits(turn.index, plane.batch)
+        with b.loop(*self.part(count, rest, batches)) as turn:
+            index = self.digits(turn.index, plane.batch)
             for i, at in enumerate(index):
                 if plane.batch[i] > 1:
                     left, right = left.of_batch(b, i, at), right.of_batch(b, i, at)
@@ -95,34 +84,34 @@ class _Writer:
     def _matrix(self, left: Operand, right: Operand, rows: Range, columns: Range, index: Sequence[Reg]) -> None:
         """A tile's part of one matrix: the stretches of the depth, in each of them the panels of columns."""
         b, product, plane = self.b, self.product, self.plane
-        k, depth, unit = product.padded, product.depth, self._unit
+        k, depth, step = product.padded, product.depth, unit(product.blocking, product.lanes)
         each = 2 if self.blocking.paired else 1  # elements of a step
         with ExitStack() as stack:
             first = last = None
             length: Index = product.k
-            whole: Index = k - k % unit
+            whole: Index = k - k % step
             if product.split:
                 stretches = -(-k // depth)
                 turn = stack.enter_context(b.loop(0, stretches))
                 first, last = b.eq(turn.index, 0), b.eq(turn.index, stretches - 1)
                 start = b.mul(turn.index, depth)
                 length = b.minimum(b.sub(product.k, offset(b, start, each)), depth * each)
-                whole = b.minimum(b.sub(k - k % unit, start), depth)
+                whole = b.minimum(b.sub(k - k % step, start), depth)
                 begins = offset(b, start, each)
                 left, right = left.beside(b, begins), right.below(b, begins)
-            stretch = Stretch(unit, whole, k % unit, last)
+            stretch = Stretch(step, whole, k % step, last)
             if self.blocking.pack_left:
-                self._pack_left(left, rows, length)
+                self.pack_left(left, rows, length)
             panel = stack.enter_context(b.loop(*columns))
             column = b.mul(panel.index, self.blocking.width)
             source = right.beside(b, column)
             if self.blocking.pack_right:
-                self._pack_right(source, b.sub(plane.n, column) if self.tail else None, length)
+                self.pack_right(source, b.sub(plane.n, column) if self.tail else None, length)
             place = self.sums
             if product.split:
                 across = b.mul(difference(b, panel.index, columns[0]), largest_tile(product)[0])
                 place = moved(b, place, across, self.stride, self.vector)
-            for width in self._one_of(panel.index, self.full, self.blocking.width, self.panels_across, self.tail):
+            for width in self.one_of(panel.index, self.full, self.blocking.width, self.panels_across, self.tail):
                 self._panel(left.pointer, source.pointer, place, rows, width, stretch, first, (*index, column))
 
     def _panel(
@@ -131,18 +120,18 @@ class _Writer:
     ) -> None:  # fmt: skip
         """A panel of columns: its blocks from the top to the bottom of the tile, each summed and then finished."""
         b, longer = self.b, self.longer
-        top = self._row(rows[0])
+        top = self.row(rows[0])
         with b.loop(*rows) as turn:
-            row = self._row(turn.index)
+            row = self.row(turn.index)
             down, panel = difference(b, row, top), difference(b, turn.index, rows[0])
             if self.product.split:
                 place = moved(b, place, down, self.stride, self.vector)
             height: Index = b.add(b.cast(b.lt(turn.index, longer), I64), self.rows) if longer else self.rows
             if self.blocking.tiled:
                 self._sum_tiles(down, width, stretch, place, first)
-                height = difference(b, self._row(b.add(turn.index, 1)), row)
+                height = difference(b, self.row(b.add(turn.index, 1)), row)
             else:
-                for count in self._one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
+                for count in self.one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
                     sums = self._block(left, right, row, down, panel, count, width, stretch)
                     if self.product.direct:
                         self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
@@ -170,7 +159,7 @@ class _Writer:
             length = self.product.line
             x = Source(moved(b, self.packed_left, down, length, self.vector), length, 1)
         elif blocking.pack_left:
-            x = Source(self._packed_rows(down, panel), 1, count)
+            x = Source(self.packed_rows(down, panel), 1, count)
         y = Source(self.packed_right, 1, blocking.width) if packed else Source(right, 1, plane.right.row)
         return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed, blocking.paired)
 
@@ -250,116 +239,9 @@ class _Writer:
             self.finish([*index, row, column], [Part((*ahead, r, c), value, mask) for r, c, value, mask in parts])
             return
         for below in sorted({r for r, *_ in parts}):
-            digits = self._digits(self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
+            digits = self.digits(self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
             mine = [Part((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
             self.finish([*index, *digits, column], mine)
-
-    def _pack_left(self, left: Operand, rows: Range, length: Index) -> None:
-        b, plane = self.b, self.plane
-        top = self._row(rows[0])
-        if self.blocking.tiled or self.blocking.along_depth or (self.blocking.paired and plane.left.column == 1):
-            count: Index = difference(b, self._row(rows[1]), top)
-            lines = left.below(b, top)
-            to, line, apart = self.packed_left, self.product.line, self.apart.left
-            if self.blocking.along_depth:
-                packing.pack_lines(
-                    b, lines.pointer, plane.left.row, plane.left.column, to, line, self.vector, count, length
-                )
-            elif plane.left.column == 1:
-                pairs.pack_lines(b, lines, to, line, count, length, apart)
-            else:
-                pairs.pack_turned(b, lines, to, line, count, length, apart)
-            return
-        # A few steps for all panels at a time: neighbouring panels read the same cache lines.
-        paired = self.blocking.paired
-        few = 16 if paired else 8
-        with b.loop(0, length, few) as steps, b.loop(*rows) as turn:
-            row = self._row(turn.index)
-            source = left.below(b, row).beside(b, steps.index)
-            place = self._packed_rows(difference(b, row, top), difference(b, turn.index, rows[0]))
-            count = b.minimum(difference(b, length, steps.index), few)
-            first = pairs.half(b, steps.index) if paired else steps.index
-            for height in self._one_of(turn.index, self.longer, self.rows + 1, self.panels, self.rows):
-                to = moved(b, place, first, height, self.vector)
-                if paired:
-                    pairs.pack_columns(b, source.turned, to, height, None, count)
-                else:
-                    packing.pack_rows(b, source, to, self.vector, height, count)
-
-    def _packed_rows(self, down: Index, panel: Index) -> Reg:
-        """Where a panel of packed rows begins, that many rows and panels below the tile's first: a register apart, as
-        the last row is written by a whole one.
-        """
-        depth = min(self.product.depth, self.product.steps)
-        place = moved(self.b, self.packed_left, down, depth, self.vector)
-        return moved(self.b, place, panel, self.product.lanes, self.vector)
-
-    def _pack_right(self, source: Operand, ragged: Reg | None, length: Index) -> None:
-        """The panel that begins at `source`, of which `ragged` columns exist if that may be fewer than its width."""
-        b, right, width, vector = self.b, self.plane.right, self.blocking.width, self.vector
-        if self.blocking.paired:
-            to, apart = self.packed_right, self.apart.right
-            if right.column == 1:
-                whole = self.blocking.tiled
-                pairs.pack_columns(b, source, to, width, ragged, length, apart, whole)
-            else:
-                pairs.pack_transposed(b, source, to, width, ragged, length, apart)
-        elif self.blocking.along_depth:
-            lines = width if ragged is None else least(b, ragged, width)
-            packing.pack_lines(
-                b, source.pointer, right.column, right.row, self.packed_right, self.product.line, vector, lines, length
-            )
-        elif right.row == 1 and right.column != 1:
-            most = min(self.product.k, self.product.depth)
-            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, most)
-        else:
-            packing.pack_columns(b, source, self.packed_right, vector, width, ragged, length)
-
-    @property
-    def _unit(self) -> int:
-        return unit(self.blocking, self.product.lanes)
-
-    def _one_of(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
-        """Branches: with `before` for the `first` of `count` indices, with `after` for the others."""
-        if first:
-            with self.b.when(self.b.lt(index, first)) if first < count else nullcontext():
-                yield before
-        if first < count:
-            with self.b.when(self.b.ge(index, first)) if first else nullcontext():
-                yield after
-
-    def _row(self, panel: Index) -> Reg:
-        """The row at which a panel of rows begins; behind the last one, the end."""
-        b = self.b
-        if isinstance(panel, int):
-            return b.constant(min(panel * self.rows + min(panel, self.longer), self.plane.m), I64)
-        start = b.mul(panel, self.rows)
-        if self.blocking.tiled:
-            return b.minimum(start, self.plane.m)
-        return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
-
-    def _part(self, units: int, index: Reg, parts: int) -> Range:
-        """The units of one of `parts` equal parts."""
-        if parts == 1:
-            return 0, units
-        start = self.b.mul(index, units)
-        end = self.b.add(start, units)
-        return self._digit(start, parts)[0], self._digit(end, parts)[0]
-
-    def _digits(self, x: Reg, sizes: Sequence[int]) -> list[Reg]:
-        """An index into each dimension, from that of an element in row-major order."""
-        digits = []
-        for size in reversed(sizes[1:]):
-            x, digit = self._digit(x, size)
-            digits.append(digit)
-        return [*([x] if sizes else []), *reversed(digits)]
-
-    def _digit(self, x: Reg, size: int) -> tuple[Reg, Reg]:
-        """x // size and x % size, for x >= 0."""
-        if size == 1:
-            return x, self.b.constant(0, I64)
-        quotient = self.b.emit(f"udiv i64 {x.name}, {size}", I64)
-        return quotient, self.b.sub(x, self.b.mul(quotient, size))
 
 
 def _mask(count: int, value: Reg) -> int | None:

@@ -110,6 +110,11 @@ def even(size: int, most: int) -> tuple[int, int, int]:
     return panels, size // panels, size % panels
 
 
+def rounded(x: int, to: int) -> int:
+    """x rounded up to a multiple."""
+    return -(-x // to) * to
+
+
 def _along_columns(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
     lanes, size = machine.lanes, machine.itemsize
     vectors = -(-n // lanes)
