@@ -19,10 +19,11 @@ from adjoint.compiler.guard import Watch
 from adjoint.compiler.number import Arithmetic, Number, plain
 from adjoint.compiler.strides import Strides, laid
 from adjoint.compiler.unwatched import unwatched
+from adjoint.core.faults import explained
 from adjoint.core.hooks import watch_hooks
 from adjoint.core.mode import Scope, unrecorded
 from adjoint.core.node import Leaf, tick
-from adjoint.core.op import explained, target_dtype
+from adjoint.core.op import target_dtype
 from adjoint.core.region import viewed
 from adjoint.core.site import Site, user_site
 from adjoint.core.spec import Spec

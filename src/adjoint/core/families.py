@@ -13,10 +13,11 @@ import numpy as np
 
 from adjoint.core.dtype import real_type
 from adjoint.core.exposure import apart, exposed
+from adjoint.core.faults import FAULTS, again
 from adjoint.core.making import make
 from adjoint.core.mode import mode, unusual
 from adjoint.core.one_input import of_one
-from adjoint.core.op import FAULTS, NO_PARAMS, Op, Rule, again, apply, evaluate
+from adjoint.core.op import NO_PARAMS, Op, Rule, apply, evaluate
 from adjoint.core.refusal import kinds_checked, refuse_numbers, refusing
 from adjoint.core.spec import Spec, broadcast_shapes
 from adjoint.core.storage import Storage, is_inference, share_view, storage_of

@@ -10,10 +10,11 @@ import numpy as np
 
 from adjoint.core.dtype import FLOATING, default
 from adjoint.core.exposure import apart, exposed
+from adjoint.core.faults import FAULTS, again
 from adjoint.core.making import make
 from adjoint.core.mode import unusual
 from adjoint.core.native import source
-from adjoint.core.op import FAULTS, Op, again, apply
+from adjoint.core.op import Op, apply
 from adjoint.core.tensor import Tensor
 
 ndarray = np.ndarray

@@ -121,7 +121,8 @@ class Shaper:
 
 
 def _shaped(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Absent:
-    from adjoint.core.op import explained, target_dtype
+    from adjoint.core.faults import explained
+    from adjoint.core.op import target_dtype
 
     target = target_dtype(op, arrays)
     specs = [
