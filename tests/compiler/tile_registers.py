@@ -8,6 +8,7 @@ they are read or written.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from adjoint.compiler.llvm import target
 from adjoint.compiler.llvm.target import Target
@@ -188,6 +189,11 @@ class TileRegisters(Target):
         host = target.host()
         self._host = host
         super().__init__(host.triple, host.cpu, f"{host.features},+avx512f,{FEATURES}", f"{host.version} emulated")
+
+    @cached_property
+    def vector_bits(self) -> int:
+        """Those of every processor with tile registers; LLVM makes do with narrower ones."""
+        return 512
 
     def emit_object(self, text: str) -> bytes:
         """The module's machine code for the host."""
