@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from adjoint.core.collector import uncollected
-from adjoint.core.mode import Scope
 
 _HELD: Any = vars(ModuleType)["__dict__"]
 
@@ -48,7 +47,7 @@ def later(
     def find(name: str) -> Any:
         if name not in sources and name not in modules:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        with uncollected(), Scope(tracer=None):  # what a module does as it is imported is part of no step
+        with uncollected():
             found = import_module(sources.get(name) or f"{home}.{name}")
         own[name] = found = getattr(found, name) if name in sources else found
         return found
