@@ -87,32 +87,19 @@ define internal void @emulated.tilezero(i8 %number) {
   store [16 x <16 x i32>] zeroinitializer, ptr %tile
   ret void
 }
-define internal void @emulated.tileloadd64(i8 %number, ptr %place, i64 %stride) {
+"""
+
+MOVED = """
+define internal void @emulated.NAME(i8 %number, ptr %place, i64 %stride) {
   %tile = call ptr @emulated.tile(i8 %number)
   br label %row
 row:
   %r = phi i64 [ 0, %0 ], [ %next, %row ]
   %by = mul i64 %r, %stride
-  %from = getelementptr i8, ptr %place, i64 %by
-  %value = load <16 x i32>, ptr %from, align 4
-  %to = getelementptr <16 x i32>, ptr %tile, i64 %r
-  store <16 x i32> %value, ptr %to
-  %next = add i64 %r, 1
-  %more = icmp ult i64 %next, 16
-  br i1 %more, label %row, label %done
-done:
-  ret void
-}
-define internal void @emulated.tilestored64(i8 %number, ptr %place, i64 %stride) {
-  %tile = call ptr @emulated.tile(i8 %number)
-  br label %row
-row:
-  %r = phi i64 [ 0, %0 ], [ %next, %row ]
-  %by = mul i64 %r, %stride
-  %to = getelementptr i8, ptr %place, i64 %by
-  %from = getelementptr <16 x i32>, ptr %tile, i64 %r
-  %value = load <16 x i32>, ptr %from
-  store <16 x i32> %value, ptr %to, align 4
+  %outside = getelementptr i8, ptr %place, i64 %by
+  %inside = getelementptr <16 x i32>, ptr %tile, i64 %r
+  %value = load <16 x i32>, ptr FROM, align 4
+  store <16 x i32> %value, ptr TO, align 4
   %next = add i64 %r, 1
   %more = icmp ult i64 %next, 16
   br i1 %more, label %row, label %done
@@ -120,6 +107,8 @@ done:
   ret void
 }
 """
+LOAD = MOVED.replace("NAME", "tileloadd64").replace("FROM", "%outside").replace("TO", "%inside")
+STORE = MOVED.replace("NAME", "tilestored64").replace("FROM", "%inside").replace("TO", "%outside")
 
 PRODUCT = """
 define internal <16 x float> @emulated.half(<16 x i32> %pairs, i32 %by) {
@@ -207,7 +196,7 @@ def emulated(text: str) -> str:
     for word in WORDS:
         text = re.sub(rf"^declare .*@llvm\.x86\.{re.escape(word)}\(.*\n", "", text, flags=re.MULTILINE)
         text = text.replace(f"@llvm.x86.{word}(", f"@emulated.{word}(")
-    defined = FLUSHED + ROUNDED + TILES + PRODUCT
+    defined = FLUSHED + ROUNDED + TILES + LOAD + STORE + PRODUCT
     for line in re.findall(r"^declare .*\n", defined, flags=re.MULTILINE):
         if line in text:
             defined = defined.replace(line, "")

@@ -83,10 +83,10 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
 
 def _rounds(plan: Product) -> str:
     """What becomes of the operands of a product which may round them."""
-    if not plan.blocking.paired:
+    rounding = plan.blocking.rounding
+    if rounding is None:
         return "in float32 all the same"
-    to = "bfloat16" if plan.blocking.parts == 1 else "two bfloat16 each"
-    return f"which rounds its operands to {to}" + (", for tile registers" if plan.blocking.tiled else "")
+    return f"which rounds its operands to {rounding.told}" + (", for tile registers" if rounding.tiled else "")
 
 
 def _side(operand: Value, view: View, group: Group, fusion: Fusion) -> Access | Prologue:

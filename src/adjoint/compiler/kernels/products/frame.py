@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
 from adjoint.compiler.kernels.products.operand import Index, moved
+from adjoint.compiler.kernels.products.packing import difference
 from adjoint.compiler.kernels.products.product_blocks import rounded
 from adjoint.compiler.kernels.products.product_plan import Product
 from adjoint.compiler.kernels.products.scratch import Scratch
@@ -49,6 +50,13 @@ class Frame:
         if self.blocking.tiled:
             return b.minimum(start, self.plane.m)
         return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
+
+    def height(self, panel: Reg, row: Reg) -> Index:
+        """How many rows a panel has, which begins at that one."""
+        b = self.b
+        if self.blocking.tiled:
+            return difference(b, self.row(b.add(panel, 1)), row)
+        return b.add(b.cast(b.lt(panel, self.longer), I64), self.rows) if self.longer else self.rows
 
     def part(self, units: int, index: Reg, parts: int) -> Range:
         """The units of one of `parts` equal parts."""

@@ -126,10 +126,8 @@ class _Writer(Packer):
             down, panel = difference(b, row, top), difference(b, turn.index, rows[0])
             if self.product.split:
                 place = moved(b, place, down, self.stride, self.vector)
-            height: Index = b.add(b.cast(b.lt(turn.index, longer), I64), self.rows) if longer else self.rows
             if self.blocking.tiled:
                 self._sum_tiles(down, width, stretch, place, first)
-                height = difference(b, self.row(b.add(turn.index, 1)), row)
             else:
                 for count in self.one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
                     sums = self._block(left, right, row, down, panel, count, width, stretch)
@@ -138,6 +136,7 @@ class _Writer(Packer):
                     else:
                         self._keep(sums, place, first)
             if not self.product.direct:
+                height = self.height(turn.index, row)
                 with b.when(stretch.last) if stretch.last is not None else nullcontext():
                     self._finish(place, row, height, width, origin)
 

@@ -248,8 +248,8 @@ def _reason(product: Product) -> str:
         return "no elements"
     along = "k" if blocking.along_depth else "m" if product.swapped else "n"
     words = [f"{blocking.rows}×{blocking.width} block, lanes along {along}"]
-    if blocking.paired:
-        words.append(f"inputs rounded to {'bfloat16' if blocking.parts == 1 else 'two bfloat16 each'}")
+    if blocking.rounding is not None:
+        words.append(f"inputs rounded to {blocking.rounding.told}")
     if blocking.tiled:
         words.append("multiplied in tile registers")
     if product.merged:

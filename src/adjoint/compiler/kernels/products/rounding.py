@@ -15,6 +15,11 @@ class Rounding(NamedTuple):
     tiled: bool  # whether they are multiplied in tile registers (AMX), not in vectors
 
     @property
+    def told(self) -> str:
+        """What an element is rounded to, for `explain`."""
+        return "bfloat16" if self.parts == 1 else "two bfloat16 each"
+
+    @property
     def products(self) -> int:
         """Of bfloat16, for one of elements: that of the last parts is too small to count."""
         return self.parts * (self.parts + 1) // 2

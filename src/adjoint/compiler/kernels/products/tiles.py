@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from adjoint.compiler.kernels.products.microkernel import Source
 from adjoint.compiler.kernels.products.operand import Index, moved
+from adjoint.compiler.kernels.products.pairs import VECTOR
 from adjoint.compiler.kernels.products.product_blocks import TILE
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.types import F32, I8, I32, I64, Reg
+from adjoint.compiler.llvm.types import I8, I32, I64, Reg
 
 REGISTERS = 8
-VECTOR = F32.of(TILE)
 SETTINGS = 64  # bytes that say how large each tile is
 
 
