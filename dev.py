@@ -75,7 +75,7 @@ def types(arguments: list[str]) -> NoReturn:
 
 
 def stubs(arguments: list[str]) -> NoReturn:
-    """Write core/tensor.pyi anew, which tells type checkers of Tensor's methods; --check only compares."""
+    """Write core/tensor/tensor.pyi anew, which tells type checkers of Tensor's methods; --check only compares."""
     run([str(ROOT / "tools" / "stubs.py"), *arguments], os.environ)
 
 

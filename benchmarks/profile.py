@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 import adjoint
-from adjoint.compiler.cache import compile_kernel
-from adjoint.compiler.explain import Entry, explain
-from adjoint.compiler.llvm.engine import Engine, load
-from adjoint.compiler.run import Writer
+from adjoint.compiler.cache.object_cache import compile_kernel
+from adjoint.compiler.llvm.jit.engine import Engine, load
+from adjoint.compiler.program.entry_codegen import Writer
+from adjoint.compiler.report.explain import Entry, explain
 
 from .limits import Limits, limits
 from .measure import hold_to_one_thread, machine, table

@@ -35,7 +35,7 @@ def _functions_that_ask_nobody() -> Iterator[None]:
 @pytest.fixture
 def asking() -> None:
     """Public functions ask the subclasses that the test's module has defined."""
-    from adjoint.core import overriding
+    from adjoint.core.tensor import torch_function as overriding
 
     overriding.install()
 
@@ -45,7 +45,7 @@ def pytest_collection_finish() -> None:
 
 
 def _unasking() -> None:
-    from adjoint.core import overriding
+    from adjoint.core.tensor import torch_function as overriding
 
     overriding.uninstall()
 

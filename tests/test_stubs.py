@@ -15,10 +15,10 @@ from typing import Any, Self, TypeVar
 import pytest
 
 import adjoint as ad
-from adjoint.functions.surface import public
+from adjoint.functions.api.publish import public
 
 ROOT = Path(__file__).parents[1]
-STUB = ROOT / "src" / "adjoint" / "core" / "tensor.pyi"
+STUB = ROOT / "src" / "adjoint" / "core" / "tensor" / "tensor.pyi"
 TOOL = ROOT / "tools" / "stubs.py"
 Kind = TypeVar("Kind", bound=Callable[..., Any])
 
@@ -113,7 +113,7 @@ def test_spelling_collects_what_must_be_imported() -> None:
         "from collections.abc import Callable",
         "from typing import Any",
         "",
-        "from adjoint.core.device import device as _device",
+        "from adjoint.core.dtype.device import device as _device",
     ]
 
 

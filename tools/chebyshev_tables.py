@@ -1,6 +1,6 @@
-"""ops/chebyshev_tables.py, made with mpmath from the definitions: `python3 tools/chebyshev_tables.py` writes it anew.
+"""ops/special/chebyshev_tables.py, made with mpmath from the definitions: `python3 tools/chebyshev_tables.py` writes it anew.
 
-Each table is the Chebyshev series, over t in [-1, 1], of a function that ops/bessel.py, ops/airy.py and ops/normal.py
+Each table is the Chebyshev series, over t in [-1, 1], of a function that ops/special/bessel.py, ops/special/airy.py and ops/special/normal_cdf.py
 evaluate; it ends where the terms no longer reach the last bit of float64.
 """
 

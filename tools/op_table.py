@@ -48,7 +48,7 @@ def _declared() -> Iterator[tuple[str, list[Any]]]:
     """Each module that declares ops, and these in the order of the text."""
     sys.path.insert(0, str(ROOT / "src"))
     from adjoint import functions, ops
-    from adjoint.core.op import Op
+    from adjoint.core.op.op import Op
 
     for package in (ops, functions):
         for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):

@@ -1,6 +1,6 @@
-"""The types of Tensor, whose methods attach themselves at import: `python3 dev.py stubs` writes core/tensor.pyi anew.
+"""The types of Tensor, whose methods attach themselves at import: `python3 dev.py stubs` writes core/tensor/tensor.pyi anew.
 
-Type checkers and editors read the stub in place of core/tensor.py. With --check nothing is written, and a stub that is
+Type checkers and editors read the stub in place of core/tensor/tensor.py. With --check nothing is written, and a stub that is
 not as it would be written is an error.
 """
 
@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from adjoint.core import tensor as module
-from adjoint.core.tensor import Tensor
-from adjoint.functions import late
-from adjoint.functions.surface import ARRAY_API_NAMES
+from adjoint.core.tensor import tensor as module
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api import lazy_index
+from adjoint.functions.api.publish import ARRAY_API_NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
-STUB = ROOT / "src" / "adjoint" / "core" / "tensor.pyi"
+STUB = ROOT / "src" / "adjoint" / "core" / "tensor" / "tensor.pyi"
 OPENING = '"""Made by `python3 dev.py stubs` from the class as it is after `import adjoint`: not to be edited."""'
 PLUMBING = {
     "__annotations__",
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 def stub() -> str:
     """The whole file."""
-    late.load()
+    lazy_index.load()
     spelling = Spelling(shadowed=set(attributes()))
     members = [*slots(spelling)]
     members += [line for name in sorted(attributes().keys() - PLUMBING) for line in member(name, spelling)]
@@ -69,7 +69,7 @@ def stub() -> str:
     everything = f"__all__ = {module.__all__}".replace("'", '"')
     parts = [
         [OPENING, "", *spelling.import_lines(), "", *spelling.variables, everything, ""],
-        ["class Tensor:", '    """See core/tensor.py."""', "", *(f"    {line}" for line in members), ""],
+        ["class Tensor:", '    """See core/tensor/tensor.py."""', "", *(f"    {line}" for line in members), ""],
         *spelling.classes.values(),
         outside,
     ]

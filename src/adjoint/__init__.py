@@ -1,4 +1,34 @@
-"""Adjoint: automatic differentiation on NumPy, with PyTorch's words, and a compiler for whole training steps."""
+"""Adjoint: automatic differentiation on NumPy, with PyTorch's words, and a compiler for whole training steps.
+
+Modules, in reading order:
+
+- `core`: What a tensor is and what an op is.
+- `ops`: The primitives, each declared once: a NumPy function, its gradient rules, its spec and its lowering.
+- `autograd`: Walking the recorded graph: the engine, grad modes and custom functions.
+- `functions`: The public functions, each written once.
+- `transforms`: Functions of functions: derivatives forward and reverse, batches, and their composition.
+- `nn`: Neural networks: modules, which hold state, and the functions they call.
+- `optim`: Optimizers, which change parameters along their gradients, and schedules of their learning rates.
+- `data`: Datasets, the orders in which to go through them, and batches.
+- `distributions`: Distributions: samples, densities, entropies and divergences, with gradients.
+- `serialization`: Values on disk: PyTorch's format and safetensors, and atomic replacement of files.
+- `amp`: Mixed precision: `autocast` chooses that of each function, `GradScaler` keeps small gradients from vanishing.
+- `quasirandom`: Numbers that fill space more evenly than random ones: Sobol's sequence.
+- `interop`: How other libraries work with tensors: NumPy, DLPack, the array API standard, einops.
+- `testing`: Tensors to test with, comparison with tolerances, and gradients held against finite differences.
+- `utils`: Recomputation of activations, the counter of operations, the profiler, and the switch for deterministic
+  results.
+- `linalg`: `adjoint.linalg`: linear algebra on stacks of matrices.
+- `fft`: `adjoint.fft`: discrete Fourier transforms.
+- `special`: `adjoint.special`: Bessel functions, orthogonal polynomials, zeta, and others beyond mathematics'
+  everyday ones.
+- `signal`: `adjoint.signal`: what is done to signals, as `torch.signal` has it.
+- `func`: Functions of functions, as `torch.func` has them: derivatives and batches that compose, and modules as
+  functions.
+- `library`: `adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
+- `compiler`: From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run.
+- `compat`: All that exists only so that PyTorch programs run, from one table of names.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +39,55 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.autocast import autocast as autocast
-from adjoint.core.autocast import clear_autocast_cache as clear_autocast_cache
-from adjoint.core.autocast import get_autocast_dtype as get_autocast_dtype
-from adjoint.core.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
-from adjoint.core.autocast import is_autocast_enabled as is_autocast_enabled
-from adjoint.core.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
-from adjoint.core.autocast import set_autocast_dtype as set_autocast_dtype
-from adjoint.core.autocast import set_autocast_enabled as set_autocast_enabled
-from adjoint.core.collector import uncollected as _uncollected
-from adjoint.core.device import device as device
-from adjoint.core.dtype import bfloat16 as bfloat16
-from adjoint.core.dtype import bool_ as bool
-from adjoint.core.dtype import complex64 as complex64
-from adjoint.core.dtype import complex128 as complex128
-from adjoint.core.dtype import dtype as dtype
-from adjoint.core.dtype import float16 as float16
-from adjoint.core.dtype import float32 as float32
-from adjoint.core.dtype import float64 as float64
-from adjoint.core.dtype import get_default_dtype as get_default_dtype
-from adjoint.core.dtype import int8 as int8
-from adjoint.core.dtype import int16 as int16
-from adjoint.core.dtype import int32 as int32
-from adjoint.core.dtype import int64 as int64
-from adjoint.core.dtype import promote_types as promote_types
-from adjoint.core.dtype import result_type as result_type
-from adjoint.core.dtype import set_default_dtype as set_default_dtype
-from adjoint.core.dtype import uint8 as uint8
-from adjoint.core.dtype import uint16 as uint16
-from adjoint.core.dtype import uint32 as uint32
-from adjoint.core.dtype import uint64 as uint64
-from adjoint.core.layout import channels_last as channels_last
-from adjoint.core.layout import channels_last_3d as channels_last_3d
-from adjoint.core.layout import contiguous_format as contiguous_format
-from adjoint.core.layout import contiguous_format as legacy_contiguous_format
-from adjoint.core.layout import layout as layout
-from adjoint.core.layout import memory_format as memory_format
-from adjoint.core.layout import preserve_format as preserve_format
-from adjoint.core.layout import strided as strided
-from adjoint.core.native import source as _source
-from adjoint.core.precision import get_float32_matmul_precision as get_float32_matmul_precision
-from adjoint.core.precision import set_float32_matmul_precision as set_float32_matmul_precision
-from adjoint.core.printing import set_printoptions as set_printoptions
-from adjoint.core.protocols import answers as _answers
-from adjoint.core.size import Size as Size
-from adjoint.core.tensor import Tensor as Tensor
+from adjoint.compat import finder as _finder
+from adjoint.compat import namespace as _namespace
+from adjoint.core.dtype.device import device as device
+from adjoint.core.dtype.dtype import bfloat16 as bfloat16
+from adjoint.core.dtype.dtype import bool_ as bool
+from adjoint.core.dtype.dtype import complex64 as complex64
+from adjoint.core.dtype.dtype import complex128 as complex128
+from adjoint.core.dtype.dtype import dtype as dtype
+from adjoint.core.dtype.dtype import float16 as float16
+from adjoint.core.dtype.dtype import float32 as float32
+from adjoint.core.dtype.dtype import float64 as float64
+from adjoint.core.dtype.dtype import get_default_dtype as get_default_dtype
+from adjoint.core.dtype.dtype import int8 as int8
+from adjoint.core.dtype.dtype import int16 as int16
+from adjoint.core.dtype.dtype import int32 as int32
+from adjoint.core.dtype.dtype import int64 as int64
+from adjoint.core.dtype.dtype import promote_types as promote_types
+from adjoint.core.dtype.dtype import result_type as result_type
+from adjoint.core.dtype.dtype import set_default_dtype as set_default_dtype
+from adjoint.core.dtype.dtype import uint8 as uint8
+from adjoint.core.dtype.dtype import uint16 as uint16
+from adjoint.core.dtype.dtype import uint32 as uint32
+from adjoint.core.dtype.dtype import uint64 as uint64
+from adjoint.core.op.autocast import autocast as autocast
+from adjoint.core.op.autocast import clear_autocast_cache as clear_autocast_cache
+from adjoint.core.op.autocast import get_autocast_dtype as get_autocast_dtype
+from adjoint.core.op.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+from adjoint.core.op.autocast import is_autocast_enabled as is_autocast_enabled
+from adjoint.core.op.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+from adjoint.core.op.autocast import set_autocast_dtype as set_autocast_dtype
+from adjoint.core.op.autocast import set_autocast_enabled as set_autocast_enabled
+from adjoint.core.op.eager_kernels import source as _source
+from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
+from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
+from adjoint.core.runtime.gc_pause import uncollected as _uncollected
+from adjoint.core.tensor.memory_format import channels_last as channels_last
+from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
+from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
+from adjoint.core.tensor.memory_format import contiguous_format as legacy_contiguous_format
+from adjoint.core.tensor.memory_format import layout as layout
+from adjoint.core.tensor.memory_format import memory_format as memory_format
+from adjoint.core.tensor.memory_format import preserve_format as preserve_format
+from adjoint.core.tensor.memory_format import strided as strided
+from adjoint.core.tensor.printing import set_printoptions as set_printoptions
+from adjoint.core.tensor.protocols import answers as _answers
+from adjoint.core.tensor.size import Size as Size
+from adjoint.core.tensor.tensor import Tensor as Tensor
 
+_finder.install_namespace()
 with _uncollected():  # the collector would take a sixth of the time
     import adjoint.ops.operators
     from adjoint import autograd as autograd
@@ -65,156 +98,141 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
     from adjoint.autograd.grad_mode import no_grad as no_grad
     from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
-    from adjoint.functions import conversion as _conversion
-    from adjoint.functions import index as _index
-    from adjoint.functions import late as _late
-    from adjoint.functions.activation import *
-    from adjoint.functions.creation import *
-    from adjoint.functions.gather import *
-    from adjoint.functions.joining import *
-    from adjoint.functions.linear import *
-    from adjoint.functions.pointwise import *
-    from adjoint.functions.reduce import *
-    from adjoint.functions.shape import *
+    from adjoint.functions.api import lazy_index as _late
+    from adjoint.functions.creation.creation import *
+    from adjoint.functions.elementwise import dtype_conversion as _conversion
+    from adjoint.functions.elementwise.activation import *
+    from adjoint.functions.elementwise.pointwise import *
+    from adjoint.functions.indexing import getitem as _index
+    from adjoint.functions.indexing.gather import *
+    from adjoint.functions.linalg.matmul import *
+    from adjoint.functions.reduction.reduce import *
+    from adjoint.functions.shape.join import *
+    from adjoint.functions.shape.shape import *
 
-import adjoint.addresses  # places modules that are no files
+    _late.add_lazy_names(_namespace.METHODS, _namespace.FUNCTIONS, "adjoint.compat.functions")
 
 if TYPE_CHECKING:
-    from adjoint import _dynamo as _dynamo
-    from adjoint import accelerator as accelerator
     from adjoint import amp as amp
-    from adjoint import array_api as array_api
-    from adjoint import backends as backends
     from adjoint import compiler as compiler
-    from adjoint import cpu as cpu
-    from adjoint import cuda as cuda
     from adjoint import data as data
-    from adjoint import distributed as distributed
     from adjoint import distributions as distributions
     from adjoint import fft as fft
     from adjoint import func as func
-    from adjoint import futures as futures
-    from adjoint import hub as hub
     from adjoint import interop as interop
-    from adjoint import jit as jit
     from adjoint import library as library
     from adjoint import linalg as linalg
-    from adjoint import mps as mps
-    from adjoint import multiprocessing as multiprocessing
     from adjoint import nn as nn
     from adjoint import optim as optim
-    from adjoint import overrides as overrides
-    from adjoint import profiler as profiler
     from adjoint import quasirandom as quasirandom
-    from adjoint import random as random
     from adjoint import serialization as serialization
     from adjoint import signal as signal
     from adjoint import special as special
-    from adjoint import testing as testing
-    from adjoint import types as types
     from adjoint import utils as utils
-    from adjoint import version as version
-    from adjoint import xpu as xpu
     from adjoint.amp import GradScaler as GradScaler
-    from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-    from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
-    from adjoint.autograd.vmap import vmap as vmap
-    from adjoint.core.layout import jagged as jagged
-    from adjoint.core.layout import sparse_bsc as sparse_bsc
-    from adjoint.core.layout import sparse_bsr as sparse_bsr
-    from adjoint.core.layout import sparse_coo as sparse_coo
-    from adjoint.core.layout import sparse_csc as sparse_csc
-    from adjoint.core.layout import sparse_csr as sparse_csr
-    from adjoint.core.limits import finfo as finfo
-    from adjoint.core.limits import iinfo as iinfo
-    from adjoint.core.threads import get_num_threads as get_num_threads
-    from adjoint.core.threads import set_num_threads as set_num_threads
-    from adjoint.functions.arrangement import *
-    from adjoint.functions.calculus import *
-    from adjoint.functions.complex import *
-    from adjoint.functions.convolution import *
-    from adjoint.functions.description import *
-    from adjoint.functions.distance import *
-    from adjoint.functions.distributions import *
-    from adjoint.functions.dropping import *
-    from adjoint.functions.einsum import *
-    from adjoint.functions.elementary import *
-    from adjoint.functions.exchange import *
-    from adjoint.functions.legacy import *
-    from adjoint.functions.linalg import *
-    from adjoint.functions.low_rank import *
-    from adjoint.functions.normalization import *
-    from adjoint.functions.order import *
-    from adjoint.functions.plain import *
-    from adjoint.functions.pooling import *
-    from adjoint.functions.products import *
-    from adjoint.functions.random import *
-    from adjoint.functions.ranges import *
-    from adjoint.functions.rectifiers import *
-    from adjoint.functions.removed import *
-    from adjoint.functions.scan import *
-    from adjoint.functions.scatter import *
-    from adjoint.functions.sections import *
-    from adjoint.functions.segments import *
-    from adjoint.functions.spectrogram import *
-    from adjoint.functions.statistics import *
-    from adjoint.functions.storages import *
-    from adjoint.functions.storages import TypedStorage as TypedStorage
-    from adjoint.functions.storages import UntypedStorage as UntypedStorage
-    from adjoint.functions.strides import *
-    from adjoint.functions.symbolic_sizes import *
-    from adjoint.functions.windows import *
+    from adjoint.autograd.debug.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from adjoint.autograd.debug.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+    from adjoint.compat import torch_function as overrides
+    from adjoint.compat.functions.legacy_types import *
+    from adjoint.compat.functions.removed import *
+    from adjoint.compat.functions.sym_int import *
+    from adjoint.compat.functions.tensor_queries import *
+    from adjoint.compat.functions.torch_signatures import *
+    from adjoint.compat.stubs import distributed as distributed
+    from adjoint.compat.stubs import futures as futures
+    from adjoint.compat.stubs import hub as hub
+    from adjoint.compat.stubs import jit as jit
+    from adjoint.compat.stubs import multiprocessing as multiprocessing
+    from adjoint.compat.stubs import random as random
+    from adjoint.compat.stubs import types as types
+    from adjoint.compat.stubs import version as version
+    from adjoint.compat.stubs.devices import accelerator as accelerator
+    from adjoint.compat.stubs.devices import backends as backends
+    from adjoint.compat.stubs.devices import cpu as cpu
+    from adjoint.compat.stubs.devices import cuda as cuda
+    from adjoint.compat.stubs.devices import mps as mps
+    from adjoint.compat.stubs.devices import xpu as xpu
+    from adjoint.core.dtype.dtype_info import finfo as finfo
+    from adjoint.core.dtype.dtype_info import iinfo as iinfo
+    from adjoint.core.runtime.threads import get_num_threads as get_num_threads
+    from adjoint.core.runtime.threads import set_num_threads as set_num_threads
+    from adjoint.core.tensor.memory_format import jagged as jagged
+    from adjoint.core.tensor.memory_format import sparse_bsc as sparse_bsc
+    from adjoint.core.tensor.memory_format import sparse_bsr as sparse_bsr
+    from adjoint.core.tensor.memory_format import sparse_coo as sparse_coo
+    from adjoint.core.tensor.memory_format import sparse_csc as sparse_csc
+    from adjoint.core.tensor.memory_format import sparse_csr as sparse_csr
+    from adjoint.functions.creation.buffers_dlpack import *
+    from adjoint.functions.creation.random import *
+    from adjoint.functions.creation.ranges import *
+    from adjoint.functions.creation.sampling import *
+    from adjoint.functions.creation.typed_storage import *
+    from adjoint.functions.creation.typed_storage import TypedStorage as TypedStorage
+    from adjoint.functions.creation.typed_storage import UntypedStorage as UntypedStorage
+    from adjoint.functions.elementwise.complex import *
+    from adjoint.functions.elementwise.float_functions import *
+    from adjoint.functions.elementwise.relu_variants import *
+    from adjoint.functions.indexing.scatter import *
+    from adjoint.functions.linalg.distance import *
+    from adjoint.functions.linalg.einsum import *
+    from adjoint.functions.linalg.low_rank import *
+    from adjoint.functions.linalg.products import *
+    from adjoint.functions.linalg.top_level_names import *
+    from adjoint.functions.nn.convolution import *
+    from adjoint.functions.nn.dropout import *
+    from adjoint.functions.nn.normalization import *
+    from adjoint.functions.nn.pooling import *
+    from adjoint.functions.reduction.cumulative import *
+    from adjoint.functions.reduction.numerical_calculus import *
+    from adjoint.functions.reduction.segment_reduce import *
+    from adjoint.functions.reduction.sort_quantile_unique import *
+    from adjoint.functions.reduction.statistics import *
+    from adjoint.functions.shape.as_strided import *
+    from adjoint.functions.shape.rearrange import *
+    from adjoint.functions.shape.split import *
+    from adjoint.functions.signal.stft import *
+    from adjoint.functions.signal.windows import *
+    from adjoint.interop import array_api as array_api
     from adjoint.serialization.files import load as load
     from adjoint.serialization.files import save as save
+    from adjoint.testing import comparison as testing
+    from adjoint.transforms.vmap.vmap import vmap as vmap
+    from adjoint.utils import profiler as profiler
 
 __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
 _LATER = {
-    "array_api": "adjoint.array_api", "interop": "adjoint.interop",
-    "amp": "adjoint.amp", "compiler": "adjoint.compiler", "cpu": "adjoint.cpu",
-    "data": "adjoint.data", "distributions": "adjoint.distributions", "fft": "adjoint.fft", "func": "adjoint.func",
-    "nn": "adjoint.nn", "optim": "adjoint.optim",
-    "utils": "adjoint.utils", "_dynamo": "adjoint._dynamo", "accelerator": "adjoint.accelerator",
-    "backends": "adjoint.backends", "cuda": "adjoint.cuda", "distributed": "adjoint.distributed", "hub": "adjoint.hub",
-    "jit": "adjoint.jit",
-    "_C": "adjoint._C", "_utils": "adjoint._utils", "__config__": "adjoint.__config__", "library": "adjoint.library",
-    "mps": "adjoint.mps", "multiprocessing": "adjoint.multiprocessing", "overrides": "adjoint.overrides",
-    "futures": "adjoint.futures", "Future": "adjoint.futures:Future",
-    "profiler": "adjoint.profiler", "quasirandom": "adjoint.quasirandom",
-    "types": "adjoint.types", "version": "adjoint.version", "xpu": "adjoint.xpu",
-    "GradScaler": "adjoint.amp:GradScaler", "PyTorchFileReader": "adjoint._C:PyTorchFileReader",
-    "DeviceObjType": "adjoint.core.device:device",
-    "Event": "adjoint.cuda:Event", "OutOfMemoryError": "adjoint.cuda:OutOfMemoryError", "Stream": "adjoint.cuda:Stream",
-    "ScriptFunction": "adjoint.jit:ScriptFunction", "ScriptModule": "adjoint.jit:ScriptModule",
-    "TypedStorage": "adjoint.functions.storages:TypedStorage",
-    "UntypedStorage": "adjoint.functions.storages:UntypedStorage",
-    "vmap": "adjoint.autograd.vmap:vmap",
-    "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
-    "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
-    "get_num_threads": "adjoint.core.threads:get_num_threads",
-    "set_num_threads": "adjoint.core.threads:set_num_threads",
-    "linalg": "adjoint.linalg", "random": "adjoint.random", "special": "adjoint.special",
+    "GradScaler": "adjoint.amp:GradScaler",
+    "amp": "adjoint.amp",
+    "compiler": "adjoint.compiler",
+    "data": "adjoint.data",
+    "distributions": "adjoint.distributions",
+    "fft": "adjoint.fft",
+    "finfo": "adjoint.core.dtype.dtype_info:finfo",
+    "func": "adjoint.func",
+    "get_num_threads": "adjoint.core.runtime.threads:get_num_threads",
+    "iinfo": "adjoint.core.dtype.dtype_info:iinfo",
+    "interop": "adjoint.interop",
+    "is_anomaly_check_nan_enabled": "adjoint.autograd.debug.anomaly_mode:is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled": "adjoint.autograd.debug.anomaly_mode:is_anomaly_enabled",
+    "library": "adjoint.library",
+    "linalg": "adjoint.linalg",
+    "load": "adjoint.serialization.files:load",
+    "nn": "adjoint.nn",
+    "optim": "adjoint.optim",
+    "quasirandom": "adjoint.quasirandom",
+    "save": "adjoint.serialization.files:save",
+    "serialization": "adjoint.serialization",
+    "set_num_threads": "adjoint.core.runtime.threads:set_num_threads",
+    "signal": "adjoint.signal",
+    "special": "adjoint.special",
     "testing": "adjoint.testing",
-    "finfo": "adjoint.core.limits:finfo", "iinfo": "adjoint.core.limits:iinfo",
-    "load": "adjoint.serialization.files:load", "save": "adjoint.serialization.files:save",
-    "serialization": "adjoint.serialization", "signal": "adjoint.signal",
-}  # fmt: skip
+    "utils": "adjoint.utils",
+    "vmap": "adjoint.transforms.vmap.vmap:vmap",
+}
 _LAYOUTS = ("jagged", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
-_UNHELD = """
-    chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2
-    int3 int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
-"""
-_FOREACH = """
-    abs abs_ acos acos_ add add_ addcdiv addcdiv_ addcmul addcmul_ asin asin_ atan atan_ ceil ceil_ clamp_max clamp_max_
-    clamp_min clamp_min_ clone copy_ cos cos_ cosh cosh_ div div_ erf erf_ erfc erfc_ exp exp_ expm1 expm1_ floor floor_
-    frac frac_ lerp lerp_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ max maximum maximum_ minimum
-    minimum_ mm mul mul_ neg neg_ norm pow pow_ powsum reciprocal reciprocal_ round round_ rsqrt rsqrt_ sigmoid sigmoid_
-    sign sign_ sin sin_ sinh sinh_ sqrt sqrt_ sub sub_ tan tan_ tanh tanh_ trunc trunc_ zero_
-"""
-_LATER |= {name: f"adjoint.core.layout:{name}" for name in _LAYOUTS}
-_LATER |= {f"_foreach_{name}": f"adjoint.functions.foreach:_foreach_{name}" for name in _FOREACH.split()}
-_LATER |= {name: f"adjoint.core.unheld:{name}" for name in _UNHELD.split()}
+_LATER |= {name: f"adjoint.core.tensor.memory_format:{name}" for name in _LAYOUTS}
 
 newaxis = None
 float = float32
@@ -231,6 +249,8 @@ def __getattr__(name: str) -> Any:
     module, _, attribute = _LATER.get(name, "").partition(":")
     with _uncollected():
         found: Any = import_module(module) if module else _late.find(name)
+        if found is None:
+            found = _finder.find_name(name)
     if found is None:
         raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
     found = getattr(found, attribute) if attribute else found
@@ -241,7 +261,7 @@ def __getattr__(name: str) -> Any:
 def _kernels() -> Any:
     """What makes compiled kernels for eager ops; None without llvmlite."""
     try:
-        return import_module("adjoint.compiler.eager").make
+        return import_module("adjoint.compiler.eager.kernels").make
     except (ImportError, OSError):
         if _source.strict:
             raise
@@ -252,7 +272,7 @@ def _routine(name: str) -> Any:
     """A native function for small arrays; None without llvmlite."""
     try:
         with _uncollected():
-            return import_module("adjoint.compiler.kernels.routines.loading").routine(name)
+            return import_module("adjoint.compiler.kernels.small_arrays.loading").routine(name)
     except (ImportError, OSError, LookupError, ValueError):
         if _source.strict:
             raise
@@ -264,7 +284,7 @@ _answers.bring = lambda: import_module("adjoint.interop.protocols")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_late.names()})
+    return sorted({*globals(), *_LATER, *_late.names(), *_finder.names_below("")})
 
 
 def compile(function: Any = None, **options: Any) -> Any:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
-from adjoint.autograd.function import Function
+from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "impl", "impl_abstract", "infer_schema", "ops",

@@ -22,7 +22,7 @@ from tests.autograd.fuzz_programs import (
     torch,
 )
 
-from adjoint.functions.surface import APART
+from adjoint.functions.api.publish import APART
 
 Shape = tuple[int, ...]
 LARGEST = 200.0  # values and slopes: beyond, rounding alone would make differences

@@ -12,7 +12,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd import Function, anomaly_mode, detect_anomaly, set_detect_anomaly
-from adjoint.core.mode import unusual
+from adjoint.core.runtime.mode import unusual
 
 
 @pytest.fixture(autouse=True)

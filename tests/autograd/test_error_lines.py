@@ -88,7 +88,7 @@ def test_U7_an_error_in_a_hook(attach: str, create_graph: bool) -> None:
 
 
 def test_U7_an_error_in_an_ops_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adjoint.ops.transcendental import exp
+    from adjoint.ops.elementwise.transcendental import exp
 
     def rule(g: Any, out: Any) -> Any:
         raise FloatingPointError("in the rule")
@@ -160,7 +160,7 @@ def test_U8_values_written_name_both_lines() -> None:
 
 
 def test_U7_a_missing_rule_names_the_line() -> None:
-    from adjoint.core.families import unary
+    from adjoint.core.op.families import unary
 
     @unary()
     def twist(x: Any) -> Any:

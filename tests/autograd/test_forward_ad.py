@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adjoint.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
 import adjoint as ad
-from adjoint.autograd import forward, forward_ad, grad
-from adjoint.autograd.accumulate import leading_to
-from adjoint.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from adjoint.core.node import Node
+from adjoint.autograd import forward_ad, grad
+from adjoint.autograd.engine.graph_task import leading_to
+from adjoint.core.graph.node import Node
+from adjoint.transforms.forward import dual_level as forward
 
 X, T = [[0.5, -1.5], [2.0, 0.25]], [[1.0, -2.0], [0.5, 4.0]]
 

@@ -6,7 +6,7 @@ import pytest
 from tests.autograd.fuzz_author import written
 from tests.autograd.fuzz_programs import Line, difference, printed, shrunk
 
-from adjoint.ops import inplace
+from adjoint.ops.mutation import inplace
 
 EACH = 100
 

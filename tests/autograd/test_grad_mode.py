@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.core.mode import unusual
+from adjoint.core.runtime.mode import unusual
 
 
 @pytest.fixture(autouse=True)

@@ -42,16 +42,16 @@ def test_a_backward_that_vmap_cannot_take_is_refused_as_in_torch() -> None:
 
 
 def test_a_batch_that_differs_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adjoint.autograd import contract
+    from adjoint.testing.gradcheck import grad_properties
 
-    real = contract.grad
+    real = grad_properties.grad
 
     def doubled(*args: Any, is_grads_batched: bool = False, **options: Any) -> Any:
         if not is_grads_batched:
             return real(*args, **options)
         return tuple(ad.ones((2, 1), dtype=ad.float64) for _ in args[1])
 
-    monkeypatch.setattr(contract, "grad", doubled)
+    monkeypatch.setattr(grad_properties, "grad", doubled)
     with pytest.raises(GradcheckError, match=r"(?s)For output 0 and input 0:\n\n.*batched gradient.*Got:.*Expected:"):
         gradcheck(lambda x: x * 2, leaf(ad, 1.0), check_batched_grad=True)
 

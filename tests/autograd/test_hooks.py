@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.hooks import RemovableHandle
+from adjoint.core.graph.hooks import RemovableHandle
 
 f64 = ad.float64
 

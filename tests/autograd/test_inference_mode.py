@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.core.mode import unusual
+from adjoint.core.runtime.mode import unusual
 
 CREATIONS: list[Callable[[Any], Any]] = [
     lambda lib: lib.ones(2),

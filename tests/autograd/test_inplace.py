@@ -175,7 +175,7 @@ def test_versions_count_writes() -> None:
 
 
 def test_the_recorded_writes_do_not_pile_up() -> None:
-    from adjoint.core.writes import writes
+    from adjoint.core.tensor.mutation_log import writes
 
     before = len(writes.by_memory)
     for _ in range(100):

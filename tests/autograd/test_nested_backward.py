@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.autograd.engine import queue_callback
+from adjoint.autograd.engine.engine import queue_callback
 
 
 class Deeper(ad.autograd.Function):

@@ -9,7 +9,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd import Function, backward_steps, grad
-from adjoint.ops import transcendental
+from adjoint.ops.elementwise import transcendental
 
 
 def leaf(values: Any) -> Any:
@@ -72,7 +72,7 @@ def test_1_6_a_wrong_number_of_gradients() -> None:
 
     with pytest.raises(RuntimeError, match=r"TwoBackward.*incorrect number of gradients \(expected 2, got 1\)"):
         Two.apply(leaf(1.0), leaf(2.0)).backward()
-    from adjoint.core.families import binary
+    from adjoint.core.op.families import binary
 
     with pytest.raises(TypeError, match="op twisted: rule dz= has no input 'z'; inputs are"):
 

@@ -13,10 +13,12 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.autograd import Function, gradcheck
 from adjoint.compiler import as_function, compute_gradient, symbolic
-from adjoint.compiler import gradient as gradients
-from adjoint.compiler.rewrite import rewrite
-from adjoint.core.families import unary
-from adjoint.ops import arithmetic, movement, reduction, transcendental
+from adjoint.compiler.passes.simplify import rewrite
+from adjoint.compiler.symbolic import graph_gradient as gradients
+from adjoint.core.op.families import unary
+from adjoint.ops.elementwise import arithmetic, transcendental
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
 
 
 def const(values: Any) -> Any:
@@ -161,7 +163,7 @@ def test_1_5_no_producer_runs_before_one_of_its_consumers(monkeypatch: pytest.Mo
 
 
 def test_1_6_rules_are_checked_where_they_are_declared() -> None:
-    from adjoint.core.families import binary
+    from adjoint.core.op.families import binary
 
     with pytest.raises(TypeError, match=r"op twisted: rule dz= has no input 'z'; inputs are \('x', 'y'\)"):
 

@@ -12,7 +12,7 @@ from benchmarks.workloads import TINY, WORKLOADS, cnn, gpt, mlp, resnet
 from benchmarks.workloads.workload import NotYet, Workload, loaded
 
 import adjoint as ad
-from adjoint.compiler.cost import flops
+from adjoint.compiler.passes.cost_model import flops
 
 STEPS = 3
 needs_llvmlite = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="needs llvmlite")

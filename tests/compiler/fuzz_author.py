@@ -21,7 +21,7 @@ from tests.compiler.fuzz_lines import MODELS, SHARP, VALUES, VIEWS, WRITES, key_
 from tests.compiler.fuzz_programs import Program, namespace, run_eagerly
 
 import adjoint as ad
-from adjoint.core.storage import storage_of
+from adjoint.core.tensor.storage import storage_of
 
 Shape = tuple[int, ...]
 VARIABLE = re.compile(r"\b[vas]\d+\b")

@@ -22,11 +22,11 @@ from tests.compiler.steps import facts
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler import fuse, layout
-from adjoint.compiler import run as run_text
-from adjoint.compiler.evaluate import evaluate_equation
-from adjoint.compiler.graph import Value
-from adjoint.compiler.layout import is_made
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.interpreter import evaluate_equation
+from adjoint.compiler.passes import fusion, materialize
+from adjoint.compiler.passes.materialize import is_made
+from adjoint.compiler.program import entry_codegen as run_text
 
 CALLS = 3
 IMPORTS = """import numpy as np
@@ -133,9 +133,9 @@ def _native_code(allowed: bool) -> Iterator[None]:
     """Without it, `evaluate.py` computes every equation; but a kernel copies what it cannot: fills and ranges."""
     with contextlib.ExitStack() as stack:
         if not allowed:
-            for module in (layout, fuse):
+            for module in (materialize, fusion):
                 stack.enter_context(patch.object(module, "is_kernel_op", _copies_what_is_made))
-            stack.enter_context(patch.object(fuse, "kind_of", lambda *_: None))
+            stack.enter_context(patch.object(fusion, "kind_of", lambda *_: None))
             stack.enter_context(patch.object(run_text, "_explained_call", _evaluated))
         yield
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.cache import compile_kernel
-from adjoint.compiler.graph import Value
+from adjoint.compiler.cache.object_cache import compile_kernel
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import row_major
+from adjoint.compiler.kernels.gather_scatter.gather import Reading, write_reading
+from adjoint.compiler.kernels.gather_scatter.index_space import Shape, moved
 from adjoint.compiler.kernels.kernel import NAME, Finish, Part, named
-from adjoint.compiler.kernels.positions.indexing import Reading, write_reading
-from adjoint.compiler.kernels.positions.places import Shape, moved
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.engine import Engine, load
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.jit.engine import Engine, load
+from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
-from adjoint.compiler.view import row_major
-from adjoint.core.spec import Spec
+from adjoint.core.op.spec import Spec
 
 GUARD = 64  # bytes around an array which must stay as they are
 MARK = 0xA5

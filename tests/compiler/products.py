@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.kernels.kernel import NAME, Part
-from adjoint.compiler.kernels.products.product import Matrix, Product, plan_product, write_product
-from adjoint.compiler.llvm import engine, target
+from adjoint.compiler.kernels.matmul.matmul import Matrix, Product, plan_product, write_product
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.jit import engine, target
+from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, from_dtype
 
 Array = np.ndarray[Any, Any]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from tests.compiler.native import MARK, Native, equation
 
-from adjoint.compiler.kernels.images.spatial import Spatial, plan_spatial
+from adjoint.compiler.kernels.conv_pool.windowed_op import Spatial, plan_spatial
 from adjoint.compiler.kernels.kernel import NAME, Finish, Part
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.target import Target, host
+from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import I8, Reg, Type, from_dtype
 
 NARROW = Target(host().triple, "", "-avx512f,+avx2,+fma" if host().vector_bits >= 256 else "")

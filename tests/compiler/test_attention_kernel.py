@@ -16,14 +16,14 @@ from tests.compiler.native import Guarded
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.evaluate import evaluate_equation
-from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.attention.attention_lowering import Lowered, lower_attention, reason_against
-from adjoint.compiler.llvm.engine import load
-from adjoint.compiler.llvm.target import Target, host
-from adjoint.compiler.view import View
-from adjoint.core.spec import Spec
-from adjoint.ops.attention import attention, attention_gradient, gradient_part
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.interpreter import evaluate_equation
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.kernels.attention.lowering import Lowered, lower_attention, reason_against
+from adjoint.compiler.llvm.jit.engine import load
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.core.op.spec import Spec
+from adjoint.ops.nn.attention import attention, attention_gradient, gradient_part
 
 RNG = np.random.default_rng(0)
 NARROW = (

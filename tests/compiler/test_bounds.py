@@ -10,9 +10,9 @@ from tests.compiler.tracing import graph_of, names, values
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.bounds import checked
-from adjoint.compiler.graph import Graph
-from adjoint.compiler.rewrite import rewrite
+from adjoint.compiler.ir.graph import Graph
+from adjoint.compiler.passes.index_checks import checked
+from adjoint.compiler.passes.simplify import rewrite
 
 X = np.arange(35.0, dtype=np.float32).reshape(7, 5)
 GOOD, BAD = np.array([0, -7, 6]), np.array([0, -8, 6])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from adjoint.compiler import cache, disk
-from adjoint.compiler.cache import ObjectCache, entry_key
-from adjoint.compiler.llvm import target
+from adjoint.compiler.cache import disk_cache, object_cache
+from adjoint.compiler.cache.object_cache import ObjectCache, entry_key
+from adjoint.compiler.llvm.jit import target
 
 KERNEL = "define void @k(ptr %args, i64 %tile, i64 %thread) {\n  ret void\n}\n"
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
@@ -112,7 +112,7 @@ def test_an_entry_under_anothers_name_is_refused(directory: Path, emitted: list[
 
 def test_an_entry_of_another_format_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = ObjectCache(directory)
-    monkeypatch.setattr(disk, "_FORMAT", disk._FORMAT + 1)
+    monkeypatch.setattr(disk_cache, "_FORMAT", disk_cache._FORMAT + 1)
     writer.put(entry_key(KERNEL), b"of tomorrow")
     assert ObjectCache(directory).get(entry_key(KERNEL)) == b"of tomorrow"
     monkeypatch.undo()
@@ -331,7 +331,7 @@ def test_drafts_of_the_dead_are_swept(directory: Path) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MEMORY_LIMIT", 10_000)
+    monkeypatch.setattr(object_cache, "MEMORY_LIMIT", 10_000)
     kept = ObjectCache(None)
     keys = [entry_key(str(i)) for i in range(25)]
     for key in keys:
@@ -357,4 +357,4 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert disk.default_directory() == (want and str(want))
+    assert disk_cache.default_directory() == (want and str(want))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("llvmlite")
-from adjoint.compiler.cache import ObjectCache, entry_key
+from adjoint.compiler.cache.object_cache import ObjectCache, entry_key
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
 posix = pytest.mark.skipif(os.name != "posix", reason="signals, limits and owners are POSIX's")
@@ -23,7 +23,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals, limits and owner
 PROGRAMS = """
 import hashlib, sys
 import adjoint as ad
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.jit.target import Target
 made = []
 emit = Target.emit_object
 Target.emit_object = lambda self, text: (made.append(text), emit(self, text))[1]
@@ -39,7 +39,7 @@ print(digest.hexdigest(), len(made))
 WORKER = """
 import sys
 from pathlib import Path
-from adjoint.compiler.cache import ObjectCache, entry_key
+from adjoint.compiler.cache.object_cache import ObjectCache, entry_key
 cached = ObjectCache(Path(sys.argv[1]))
 print("ready", flush=True)
 for round in range(int(sys.argv[2])):
@@ -104,7 +104,7 @@ def test_a_fresh_process_meets_damaged_entries(tmp_path: Path) -> None:
 
 def test_entries_of_another_machine_are_not_looked_at(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
-    other = f"from adjoint.compiler.llvm.target import Target\nTarget.fingerprint = lambda self: 'another'\n{PROGRAMS}"
+    other = f"from adjoint.compiler.llvm.jit.target import Target\nTarget.fingerprint = lambda self: 'another'\n{PROGRAMS}"
     digest, made = outcome(start(directory, other, 1))
     assert outcome(start(directory, PROGRAMS, 1)) == (digest, made)
     assert len(entries(directory)) == 2 * made

@@ -10,9 +10,9 @@ from tests.compiler.tracing import fused, graph_of, names, ops, values
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler.llvm.target import host
+from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import F32
-from adjoint.compiler.rewrite import rewrite
+from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
 

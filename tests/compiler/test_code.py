@@ -11,14 +11,14 @@ import pytest
 from tests.compiler.test_cache_processes import start
 
 import adjoint as ad
-from adjoint.compiler import sources as files
-from adjoint.compiler.kernels import code
-from adjoint.compiler.kernels.code import Code, coded
+from adjoint.compiler.cache import source_fingerprint as files
+from adjoint.compiler.kernels import kernel_text
 from adjoint.compiler.kernels.kernel import NAME
-from adjoint.compiler.llvm.target import Target, host
-from adjoint.core.families import unary
-from adjoint.core.op import Op
-from adjoint.ops.arithmetic import add, mul
+from adjoint.compiler.kernels.kernel_text import Code, coded
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.core.op.families import unary
+from adjoint.core.op.op import Op
+from adjoint.ops.elementwise.arithmetic import add, mul
 
 ADD, MUL = add.op, mul.op  # type: ignore[attr-defined]
 
@@ -26,7 +26,7 @@ STEP = """
 import hashlib
 import adjoint as ad
 from adjoint import nn, optim
-from adjoint.compiler.kernels.code import Code
+from adjoint.compiler.kernels.kernel_text import Code
 written = []
 text = Code.__str__
 Code.__str__ = lambda self: (written.append(self.key), text(self))[1]
@@ -71,13 +71,13 @@ def test_the_key_tells_all_that_a_text_depends_on(monkeypatch: pytest.MonkeyPatc
     assert key() == key()
     lesser = Target(host().triple, "", "")
     others = [key("row"), key(structure=((1, 2), -0.0)), key(op=MUL), key(target=lesser)]
-    monkeypatch.setattr(code, "sources", lambda: "other files")
+    monkeypatch.setattr(kernel_text, "sources", lambda: "other files")
     assert len({key(), *others}) == 5
 
 
 def test_every_op_of_the_library_is_told_from_the_others_and_a_users_op_is_not_told() -> None:
     ops = [x for x in gc.get_objects() if type(x) is Op and x.evaluate.__module__.startswith("adjoint.")]
-    told = [code._told(op) for op in ops if op.scalar is not None or op.combine is not None]
+    told = [kernel_text._told(op) for op in ops if op.scalar is not None or op.combine is not None]
     assert None not in told
     assert len(told) > 50
     assert len(set(told)) == len(told)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.compiler.native import equation
 from tests.compiler.spatial import NARROW, check, text_of
 
-from adjoint.compiler.kernels.images.convolution_plan import Convolution
-from adjoint.compiler.kernels.images.spatial import plan_spatial
-from adjoint.compiler.llvm.target import Target, host
+from adjoint.compiler.kernels.conv_pool.conv_plan import Convolution
+from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import F32, F64
-from adjoint.ops.convolution import convolution, convolution_input, convolution_weight
-from adjoint.ops.reduction import sum
+from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
+from adjoint.ops.reduction.reduction import sum
 
 Shape = tuple[int, ...]
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.families import unary
-from adjoint.core.native import Native, Operand, source
-from adjoint.functions import activation
-from adjoint.ops import convolution
+from adjoint.core.op.eager_kernels import Native, Operand, source
+from adjoint.core.op.families import unary
+from adjoint.functions.elementwise import activation
+from adjoint.ops.nn import convolution
 
 pytest.importorskip("llvmlite")
-from adjoint.compiler import eager, native
+from adjoint.compiler.eager import kernels, recipes
 
 CONV: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
 STEP = """
@@ -28,7 +28,7 @@ import json, sys
 import adjoint as ad
 from adjoint import nn, optim
 import adjoint.nn.functional as F
-from adjoint.core.native import source
+from adjoint.core.op.eager_kernels import source
 source.strict, source.enough = True, 0.0
 ad.manual_seed(0)
 net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5))
@@ -39,7 +39,7 @@ for _ in range(3):
     F.cross_entropy(net(x), y).backward()
     adam.step()
 found = [p.detach().numpy().tobytes().hex() for p in net.parameters()]
-print(json.dumps([found, [m for m in ("adjoint.compiler.native", "llvmlite.binding") if m in sys.modules]]))
+print(json.dumps([found, [m for m in ("adjoint.compiler.eager.recipes", "llvmlite.binding") if m in sys.modules]]))
 """
 
 
@@ -57,12 +57,12 @@ def run(folder: Path, program: str = STEP) -> Any:
 
 def kept(folder: Path) -> list[Path]:
     """The files of recipes."""
-    return sorted((folder / "kept").glob(f"*{eager.KIND}"))
+    return sorted((folder / "kept").glob(f"*{kernels.KIND}"))
 
 
 def test_another_process_takes_the_same_code(tmp_path: Path) -> None:
     first, loaded = run(tmp_path)
-    assert "adjoint.compiler.native" in loaded
+    assert "adjoint.compiler.eager.recipes" in loaded
     files = kept(tmp_path)
     assert len(files) > 5
     second, loaded = run(tmp_path)
@@ -77,7 +77,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
         file.write_bytes(file.read_bytes()[:-1])
     second, loaded = run(tmp_path)
     assert second == first
-    assert "adjoint.compiler.native" in loaded
+    assert "adjoint.compiler.eager.recipes" in loaded
     assert run(tmp_path) == [first, []]
 
 
@@ -86,19 +86,19 @@ def test_what_decides_a_recipe_is_in_its_key(monkeypatch: pytest.MonkeyPatch) ->
     silu: Native = activation._silu.op.native
     x = Operand((4, 5), np.dtype("float32"), None)
     keys = [
-        eager._key(gelu, [x], {}),
-        eager._key(silu, [x], {}),
-        eager._key(gelu, [x._replace(shape=(5, 4))], {}),
-        eager._key(gelu, [x._replace(dtype=np.dtype("float64"))], {}),
-        eager._key(gelu, [x._replace(order=(1, 0))], {}),
-        eager._key(gelu, [x, 1], {}),
-        eager._key(gelu, [x, 1.0], {}),
-        eager._key(gelu, [x, True], {}),
-        eager._key(gelu, [x], {"axis": 1}),
+        kernels._key(gelu, [x], {}),
+        kernels._key(silu, [x], {}),
+        kernels._key(gelu, [x._replace(shape=(5, 4))], {}),
+        kernels._key(gelu, [x._replace(dtype=np.dtype("float64"))], {}),
+        kernels._key(gelu, [x._replace(order=(1, 0))], {}),
+        kernels._key(gelu, [x, 1], {}),
+        kernels._key(gelu, [x, 1.0], {}),
+        kernels._key(gelu, [x, True], {}),
+        kernels._key(gelu, [x], {"axis": 1}),
     ]
-    assert eager._key(gelu, [x], {}) == keys[0]
-    monkeypatch.setattr(eager, "sources", lambda *_: "other files")
-    keys.append(eager._key(gelu, [x], {}))
+    assert kernels._key(gelu, [x], {}) == keys[0]
+    monkeypatch.setattr(kernels, "sources", lambda *_: "other files")
+    keys.append(kernels._key(gelu, [x], {}))
     assert None not in keys
     assert len({*keys}) == len(keys)
 
@@ -110,9 +110,9 @@ def test_a_users_function_has_no_key() -> None:
         return np.negative(x)
 
     x = Operand((4, 5), np.dtype("float32"), None)
-    assert eager._key(Native("opposite", lambda x: opposite(x), 1.0), [x], {}) is None
+    assert kernels._key(Native("opposite", lambda x: opposite(x), 1.0), [x], {}) is None
     scale = 2.0
-    assert eager._key(Native("scaled", lambda x: x * scale, 1.0), [x], {}) is None
+    assert kernels._key(Native("scaled", lambda x: x * scale, 1.0), [x], {}) is None
 
 
 def test_a_recipe_says_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,32 +123,32 @@ def test_a_recipe_says_all(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = rng.standard_normal((5, 3, 3, 3)).astype(np.float32)
     slot = convolution.convolution.op.native  # type: ignore[attr-defined]
     operands: list[Any] = [Operand(a.shape, a.dtype, None) for a in (x, weight)]
-    made = native.recipe(slot, operands, CONV)
-    read = eager.Recipe(*pickle.loads(pickle.dumps(tuple(made))))
+    made = recipes.recipe(slot, operands, CONV)
+    read = kernels.Recipe(*pickle.loads(pickle.dumps(tuple(made))))
     assert read.objects == made.objects
     assert read.steps == made.steps
-    found = eager.EagerKernel(read)([x, weight])
+    found = kernels.EagerKernel(read)([x, weight])
     wanted = convolution.convolution.op.evaluate(x, weight, **CONV)  # type: ignore[attr-defined]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_that_numpy_is_to_do_it_is_kept_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager, "own_disk", lambda: eager_disk(tmp_path))
+    monkeypatch.setattr(kernels, "own_disk", lambda: eager_disk(tmp_path))
     asked = []
 
-    def none(*_: Any) -> eager.Recipe:
+    def none(*_: Any) -> kernels.Recipe:
         asked.append(1)
-        return eager.Recipe()
+        return kernels.Recipe()
 
-    monkeypatch.setattr(native, "recipe", none)
+    monkeypatch.setattr(recipes, "recipe", none)
     x: list[Any] = [Operand((4, 5), np.dtype("float32"), None)]
-    assert eager.make(activation._gelu.op.native, x, {}) is None
-    assert eager.make(activation._gelu.op.native, x, {}) is None
+    assert kernels.make(activation._gelu.op.native, x, {}) is None
+    assert kernels.make(activation._gelu.op.native, x, {}) is None
     assert asked == [1]
 
 
 def eager_disk(folder: Path) -> Any:
     """A cache directory of this test."""
-    from adjoint.compiler.disk import Disk
+    from adjoint.compiler.cache.disk_cache import Disk
 
     return Disk.open(folder / "kept")

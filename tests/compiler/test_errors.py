@@ -13,7 +13,7 @@ from tests.compiler.steps import batches, mlp, training
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.graph import TraceError
+from adjoint.compiler.ir.graph import TraceError
 
 pytest.importorskip("llvmlite")
 

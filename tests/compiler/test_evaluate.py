@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from tests.compiler.programs import Program, programs
 
 import adjoint as ad
-from adjoint.compiler.evaluate import evaluate
-from adjoint.compiler.graph import Argument, Graph, Value
-from adjoint.compiler.layout import lay_out
-from adjoint.compiler.rewrite import rewrite
-from adjoint.compiler.trace import Tracer
+from adjoint.compiler.ir.graph import Argument, Graph, Value
+from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.passes.materialize import lay_out
+from adjoint.compiler.passes.simplify import rewrite
+from adjoint.compiler.trace.tracer import Tracer
 
 pytest.importorskip("llvmlite")
 

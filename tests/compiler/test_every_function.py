@@ -13,7 +13,7 @@ from tests.ops.samples import draw
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import fft, linalg, special
-from adjoint.compiler.graph import TraceError
+from adjoint.compiler.ir.graph import TraceError
 
 pytest.importorskip("llvmlite")
 PLACES: dict[str, Any] = {"": ad, "F.": F, "L.": linalg, "S.": special, "T.": fft}

@@ -11,8 +11,8 @@ from tests.ops.samples import SAMPLES, Sample
 
 import adjoint as ad
 from adjoint.compiler.compile import CompiledFunction
-from adjoint.compiler.evaluate import evaluate
-from adjoint.compiler.trace import Tracer
+from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.trace.tracer import Tracer
 
 pytest.importorskip("llvmlite")
 FLOATS = {"float32": np.float32, "float64": np.float64}

@@ -11,7 +11,7 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.explain import Explanation, explain
+from adjoint.compiler.report.explain import Explanation, explain
 
 pytest.importorskip("llvmlite")
 

@@ -12,17 +12,16 @@ from tests.compiler.tracing import fused, graph_of, ops
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.align import over
-from adjoint.compiler.fuse import MOST, SMALL, WHOLE, Fusion
-from adjoint.compiler.kernels.loops.nest import lower
-from adjoint.compiler.kernels.loops.space import Space
-from adjoint.compiler.kernels.loops.stages import Stages
+from adjoint.compiler.ir.strided_view import View, over
+from adjoint.compiler.kernels.loop_nest.iteration_space import Space
+from adjoint.compiler.kernels.loop_nest.loop_nest import lower
+from adjoint.compiler.kernels.loop_nest.reduction_stages import Stages
 from adjoint.compiler.kernels.lower import lower_all
-from adjoint.compiler.layout import is_virtual, lay_out
-from adjoint.compiler.llvm.target import host
-from adjoint.compiler.memory import Span, plan
-from adjoint.compiler.rewrite import rewrite
-from adjoint.compiler.view import View
+from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.passes.fusion import MOST, SMALL, WHOLE, Fusion
+from adjoint.compiler.passes.materialize import is_virtual, lay_out
+from adjoint.compiler.passes.memory_plan import Span, plan
+from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
 

@@ -13,9 +13,9 @@ from tests.ops.samples import SAMPLES, Sample
 
 import adjoint as ad
 from adjoint.compiler import compute_gradient, symbolic
-from adjoint.compiler.evaluate import evaluate
-from adjoint.compiler.gradient import extend
-from adjoint.core.spec import Spec
+from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.symbolic.graph_gradient import extend
+from adjoint.core.op.spec import Spec
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.differentiable], ids=lambda s: s.name)

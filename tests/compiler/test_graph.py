@@ -16,15 +16,15 @@ from tests.compiler.tracing import graph_of
 
 import adjoint as ad
 from adjoint.compiler.build import conclude
-from adjoint.compiler.graph import Argument, Graph, Setting, State, TraceError
-from adjoint.compiler.halves import Derived
-from adjoint.compiler.layout import lay_out
-from adjoint.compiler.outcome import outcome_of
-from adjoint.compiler.rewrite import rewrite
-from adjoint.compiler.trace import Tracer
-from adjoint.core.spec import Spec
-from adjoint.ops.arithmetic import add, neg
-from adjoint.ops.reduction import sum as fold
+from adjoint.compiler.ir.graph import Argument, Graph, Setting, State, TraceError
+from adjoint.compiler.passes.materialize import lay_out
+from adjoint.compiler.passes.partition import Derived
+from adjoint.compiler.passes.simplify import rewrite
+from adjoint.compiler.trace.step_outputs import outcome_of
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.arithmetic import add, neg
+from adjoint.ops.reduction.reduction import sum as fold
 
 pytest.importorskip("llvmlite")
 GOLDEN = Path(__file__).parent / "golden"

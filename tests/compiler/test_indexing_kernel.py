@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compiler.native import Guarded, Native, equation, same_bits, write_storing
 
-from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.positions.indexing import Reading, plan_reading
-from adjoint.compiler.kernels.positions.scatter import Writing, plan_writing, write_writing
-from adjoint.compiler.llvm.target import Target, host
-from adjoint.compiler.view import View
-from adjoint.core.spec import Spec
-from adjoint.ops.assignment import put_index, put_slice
-from adjoint.ops.indexing import gather, index, index_add, scatter_add
-from adjoint.ops.movement import cat, pad, unslice
-from adjoint.ops.scatter import scatter, scatter_reduce
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.kernels.gather_scatter.gather import Reading, plan_reading
+from adjoint.compiler.kernels.gather_scatter.scatter import Writing, plan_writing, write_writing
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.core.op.spec import Spec
+from adjoint.ops.indexing.indexing import gather, index, index_add, scatter_add
+from adjoint.ops.indexing.scatter import scatter, scatter_reduce
+from adjoint.ops.movement.movement import cat, pad, unslice
+from adjoint.ops.mutation.view_update import put_index, put_slice
 
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.int16, np.int8, np.uint8, np.bool_]
 SOME = [np.float32, np.int64, np.uint8, np.bool_]

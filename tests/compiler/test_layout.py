@@ -9,8 +9,8 @@ import pytest
 from tests.compiler.tracing import graph_of, names, values
 
 import adjoint as ad
-from adjoint.compiler.layout import is_kernel_op, is_made, is_virtual, lay_out
-from adjoint.compiler.rewrite import rewrite
+from adjoint.compiler.passes.materialize import is_kernel_op, is_made, is_virtual, lay_out
+from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
 X = np.arange(12.0, dtype=np.float32).reshape(3, 4)

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 import adjoint as ad
-from adjoint.compiler.llvm import engine
+from adjoint.compiler.llvm.jit import engine
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
 MOST = 20.0  # KB that a function may leave behind

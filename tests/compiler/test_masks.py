@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.graph import TraceError
+from adjoint.compiler.ir.graph import TraceError
 
 pytest.importorskip("llvmlite")
 ROW, GRID = [True, False, True, True], [[True, False, False, True], [False] * 4, [False, True, True, True]]

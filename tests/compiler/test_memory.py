@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint.compiler.graph import Graph
-from adjoint.compiler.memory import ALIGNMENT, Plan, Span, aligned_array, aligned_bytes, plan
-from adjoint.core.spec import Spec
+from adjoint.compiler.ir.graph import Graph
+from adjoint.compiler.passes.memory_plan import ALIGNMENT, Plan, Span, aligned_array, aligned_bytes, plan
+from adjoint.core.op.spec import Spec
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.bool_))
 

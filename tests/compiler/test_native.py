@@ -16,12 +16,14 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import compiler, nn, optim
-from adjoint.core import native
-from adjoint.core.native import Native, source
-from adjoint.core.op import apply
-from adjoint.functions import activation
-from adjoint.functions import convolution as convolutions
-from adjoint.ops import arithmetic, attention, convolution, indexing, normalization, pooling
+from adjoint.core.op import eager_kernels
+from adjoint.core.op.eager_kernels import Native, source
+from adjoint.core.op.op import apply
+from adjoint.functions.elementwise import activation
+from adjoint.functions.nn import convolution as convolutions
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.indexing import indexing
+from adjoint.ops.nn import attention, convolution, normalization, pooling
 
 CONV: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
 POOL: Any = {"size": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "extra": (0, 0)}
@@ -318,7 +320,7 @@ class TestKernels:
         assert os.waitpid(child, 0)[1] == 0
 
     def test_shapes_that_keep_changing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(native, "MOST", 2)
+        monkeypatch.setattr(eager_kernels, "MOST", 2)
         found = [activation._gelu.op.native.find((draw(n),), {}) is not None for n in (3, 4, 5, 3, 4, 6)]
         assert found == [True, True, False, True, True, False]
 
@@ -398,7 +400,7 @@ assert "llvmlite" not in sys.modules or sys.modules["llvmlite"] is None
 assert "adjoint.compiler" not in sys.modules
 out = F.gelu(ad.ones(100_000))
 assert abs(out[5].item() - 0.8413447) < 1e-6
-print("adjoint.compiler.eager" in sys.modules and sys.modules.get("llvmlite") is not None)
+print("adjoint.compiler.eager.kernels" in sys.modules and sys.modules.get("llvmlite") is not None)
 """
 
 

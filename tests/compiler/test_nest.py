@@ -9,8 +9,8 @@ import pytest
 from tests.compiler.tracing import fused
 
 import adjoint as ad
-from adjoint.compiler.kernels.loops.nest import BLOCK, lower
-from adjoint.compiler.llvm.target import Target, host
+from adjoint.compiler.kernels.loop_nest.loop_nest import BLOCK, lower
+from adjoint.compiler.llvm.jit.target import Target, host
 
 pytest.importorskip("llvmlite")
 LONG = 10_000_000

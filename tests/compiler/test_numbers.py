@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.number import Arithmetic, Number, guard_code, plain
+from adjoint.compiler.trace.symbolic_number import Arithmetic, Number, guard_code, plain
 
 pytest.importorskip("llvmlite")
 
@@ -77,7 +77,7 @@ def test_a_settled_number_is_told_from_all_others(value: float) -> None:
     float(n)
     (line,) = n.arithmetic.lines
     for other in (0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, 0, 3, True):
-        from adjoint.compiler.number import GUARD_NAMES
+        from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 
         same = type(other) is type(value) and repr(other) == repr(value)
         assert bool(eval(guard_code(line), {"x0": other, **GUARD_NAMES})) == same

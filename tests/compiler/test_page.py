@@ -9,8 +9,8 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler.page import page
-from adjoint.compiler.report import memory
+from adjoint.compiler.report.html_page import page
+from adjoint.compiler.report.memory_report import memory
 
 pytest.importorskip("llvmlite")
 VOID = {"meta", "br", "path", "rect"}

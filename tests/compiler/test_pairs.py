@@ -14,12 +14,12 @@ from tests.compiler.products import Array, assert_close, multiply, narrowed, pla
 from tests.compiler.test_product import LAYOUTS, SHAPES, Guarded, matrix
 from tests.compiler.tile_registers import TileRegisters
 
-from adjoint.compiler import plans
-from adjoint.compiler.kernels.products import product_plan
-from adjoint.compiler.kernels.products.product import Product
-from adjoint.compiler.kernels.products.rounding import Rounding, rounding
-from adjoint.compiler.llvm import target
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.cache import plan_cache
+from adjoint.compiler.kernels.matmul import plan as product_plan
+from adjoint.compiler.kernels.matmul.bf16_rounding import Rounding, rounding
+from adjoint.compiler.kernels.matmul.matmul import Product
+from adjoint.compiler.llvm.jit import target
+from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import F32, F64
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -55,7 +55,7 @@ every = pytest.mark.parametrize("way", WAYS)
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operands are rounded whatever is gained."""
-    monkeypatch.setattr(plans, "ENOUGH", sys.maxsize)
+    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)
     monkeypatch.setattr(product_plan, "WORTH", 0.0)
 
 

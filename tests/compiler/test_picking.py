@@ -10,7 +10,7 @@ from tests.compiler.tracing import fused, graph_of, names, ops
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.rewrite import rewrite
+from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
 PICKING = {"gather", "scatter_add"}

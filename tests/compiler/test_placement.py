@@ -10,8 +10,8 @@ from tests.compiler.tracing import fused, ops
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.placement import Placed, place
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.inline_producers import Placed, place
 
 pytest.importorskip("llvmlite")
 

@@ -15,11 +15,12 @@ from tests.compiler.test_cache_processes import start
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler import passes, plans
-from adjoint.compiler.disk import Disk
-from adjoint.compiler.graph import Value
-from adjoint.compiler.llvm import elf
-from adjoint.core.families import unary
+from adjoint.compiler import pipeline
+from adjoint.compiler.cache import plan_cache
+from adjoint.compiler.cache.disk_cache import Disk
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.llvm.jit import elf_loader
+from adjoint.core.op.families import unary
 
 PROGRAM = """
 import hashlib, sys
@@ -47,7 +48,7 @@ try:
 except IndexError as error:
     digest.update(str(error).encode())
 print(digest.hexdigest())
-print("adjoint.compiler.passes" in sys.modules, "llvmlite.binding" in sys.modules)
+print("adjoint.compiler.pipeline" in sys.modules, "llvmlite.binding" in sys.modules)
 print(hashlib.sha256((str(step.explain()) + str(step.memory()) + str(step.graph)).encode()).hexdigest())
 print(hashlib.sha256(step.source().encode()).hexdigest())
 """
@@ -69,7 +70,7 @@ def test_another_process_takes_the_plan_and_needs_neither_passes_nor_llvm(tmp_pa
     assert len(kept(tmp_path / "cache")) == 1
     second = said(tmp_path / "cache", PYTHONHASHSEED="2")
     assert first[1] == "True True"
-    assert second[1] == f"False {not elf.HERE}"
+    assert second[1] == f"False {not elf_loader.HERE}"
     assert first[0] == second[0]
     assert first[2:] == second[2:]
 
@@ -100,8 +101,8 @@ def test_a_kernel_that_is_gone_is_written_again(tmp_path: Path) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache of this process's plans, which are kept however small."""
     found = Disk.open(tmp_path / "plans")
-    monkeypatch.setattr(plans, "own_disk", lambda: found)
-    monkeypatch.setattr(plans, "ENOUGH", 1)
+    monkeypatch.setattr(plan_cache, "own_disk", lambda: found)
+    monkeypatch.setattr(plan_cache, "ENOUGH", 1)
     return tmp_path / "plans"
 
 
@@ -110,7 +111,7 @@ def compared(function: Any, *arguments: Any) -> None:
     made, again = ad.compile(function), ad.compile(function)
     want = made(*arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "planned", None)
+        patch.setattr(pipeline, "planned", None)
         got = again(*arguments)
     for x, y in zip(want, got, strict=True):
         assert x.dtype == y.dtype
@@ -188,8 +189,8 @@ def test_memory_that_moves_is_bound_anew(folder: Path) -> None:
 
 def test_the_key_tells_what_a_plan_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[tuple[Any, list[Value], str]] = []
-    monkeypatch.setattr(plans, "own_disk", lambda: None)
-    made = plans.plan_of
+    monkeypatch.setattr(plan_cache, "own_disk", lambda: None)
+    made = plan_cache.plan_of
     monkeypatch.setattr("adjoint.compiler.build.plan_of", lambda *given: (found.append(given), made(*given))[1])
     keys = []
     for function, x in (
@@ -198,11 +199,11 @@ def test_the_key_tells_what_a_plan_depends_on(monkeypatch: pytest.MonkeyPatch) -
     ):  # fmt: skip
         ad.compile(function)(x)
         graph, written, precision = found[-1]
-        keys.append(plans._key(graph, written, precision))
-        assert keys[-1] == plans._key(graph, written, precision)
+        keys.append(plan_cache._key(graph, written, precision))
+        assert keys[-1] == plan_cache._key(graph, written, precision)
     graph, written, _ = found[0]
-    keys += [plans._key(graph, written, "medium"), plans._key(graph, graph.inputs, "highest")]
-    monkeypatch.setattr(plans, "sources", lambda: "other files")
-    keys.append(plans._key(graph, written, "highest"))
+    keys += [plan_cache._key(graph, written, "medium"), plan_cache._key(graph, graph.inputs, "highest")]
+    monkeypatch.setattr(plan_cache, "sources", lambda: "other files")
+    keys.append(plan_cache._key(graph, written, "highest"))
     assert None not in keys
     assert len(set(keys)) == len(keys)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.compiler.native import equation
 from tests.compiler.spatial import NARROW, check
 
-from adjoint.compiler.kernels.images.pooling_plan import Pooling
-from adjoint.compiler.kernels.images.spatial import plan_spatial
-from adjoint.compiler.llvm.target import Target, host
-from adjoint.ops.pooling import max_pool, max_pool_input, pooled_shape, window_sum, window_sum_input
+from adjoint.compiler.kernels.conv_pool.pooling_plan import Pooling
+from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.ops.nn.pooling import max_pool, max_pool_input, pooled_shape, window_sum, window_sum_input
 
 Shape = tuple[int, ...]
 

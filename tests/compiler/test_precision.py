@@ -11,10 +11,10 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.kernels.products.rounding import rounding
-from adjoint.compiler.llvm.target import host
+from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
+from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import F32
-from adjoint.core.precision import setting
+from adjoint.core.op.matmul_precision import setting
 
 rounds = pytest.mark.skipif(rounding(host(), F32, "medium") is None, reason="this machine rounds nothing")
 UNIT = 2.0**-7  # of two operands rounded to bfloat16

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compiler.products import Array, assert_close, multiply, narrowed, plan, write
 
-from adjoint.compiler.llvm import target
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.jit import target
+from adjoint.compiler.llvm.jit.target import Target
 
 X86 = target.host().triple.startswith("x86_64")
 WIDE = X86 and target.host().vector_bits == 512

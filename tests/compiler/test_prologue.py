@@ -11,9 +11,9 @@ import pytest
 from tests.compiler.tracing import fused, ops
 
 import adjoint as ad
-from adjoint.compiler import plans
-from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.placement import place
+from adjoint.compiler.cache import plan_cache
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.inline_producers import place
 
 pytest.importorskip("llvmlite")
 
@@ -56,7 +56,7 @@ def check(function: Tree, arrays: list[Array], monkeypatch: pytest.MonkeyPatch) 
     got, kernels = results(function, arrays)
     with monkeypatch.context() as patch:
         patch.setattr(Fusion, "times_packed", lambda *_: 0)
-        patch.setattr(plans, "ENOUGH", sys.maxsize)
+        patch.setattr(plan_cache, "ENOUGH", sys.maxsize)
         expected, apart = results(function, arrays)
     assert len(apart) > len(kernels)
     for x, y in zip(got, expected, strict=True):
@@ -76,7 +76,7 @@ def test_a_right_operand_that_is_transposed(
     got, kernels = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     with monkeypatch.context() as patch:
         patch.setattr(Fusion, "times_packed", lambda *_: 0)
-        patch.setattr(plans, "ENOUGH", sys.maxsize)
+        patch.setattr(plan_cache, "ENOUGH", sys.maxsize)
         expected, _ = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     np.testing.assert_array_equal(got[0], expected[0])
     if min(shape) > 16 and tree != "transposed leaf":

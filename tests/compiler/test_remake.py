@@ -11,8 +11,9 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler import passes, plans
-from adjoint.compiler.report import memory
+from adjoint.compiler import pipeline
+from adjoint.compiler.cache import plan_cache
+from adjoint.compiler.report.memory_report import memory
 
 LAYERS, ROWS, WIDTH = 6, 512, 256
 MATRIX = ROWS * WIDTH * 4  # bytes of an activation
@@ -58,8 +59,8 @@ def states(model: nn.Module) -> list[Any]:
 
 @pytest.fixture
 def kept_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "remake", lambda graph, written: graph)
-    monkeypatch.setattr(plans, "ENOUGH", sys.maxsize)  # none is read, or kept for others
+    monkeypatch.setattr(pipeline, "remake", lambda graph, written: graph)
+    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)  # none is read, or kept for others
 
 
 def needed(layers: int) -> int:
@@ -82,9 +83,9 @@ def test_without_it_a_layer_keeps_activations_too(kept_all: None) -> None:
 
 def test_the_bits_are_those_of_a_program_that_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    monkeypatch.setattr(plans, "ENOUGH", sys.maxsize)
-    for pass_ in (passes.remake, lambda graph, written: graph):
-        monkeypatch.setattr(passes, "remake", pass_)
+    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)
+    for pass_ in (pipeline.remake, lambda graph, written: graph):
+        monkeypatch.setattr(pipeline, "remake", pass_)
         step, model = training(compiled=True)
         losses = [step(inputs()).item() for _ in range(3)]
         found.append((losses, states(model)))

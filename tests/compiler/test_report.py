@@ -10,9 +10,9 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.listing import source
-from adjoint.compiler.memory import ALIGNMENT
-from adjoint.compiler.report import ProgramMemory, memory
+from adjoint.compiler.passes.memory_plan import ALIGNMENT
+from adjoint.compiler.report.memory_report import ProgramMemory, memory
+from adjoint.compiler.report.source_listing import source
 from adjoint.utils.checkpoint import checkpoint
 
 pytest.importorskip("llvmlite")

@@ -11,12 +11,12 @@ from tests.compiler.programs import Program, programs
 from tests.compiler.tracing import graph_of, names, values
 
 import adjoint as ad
-from adjoint.compiler import rewrite as rewriting
-from adjoint.compiler.graph import Argument, Constant, Graph, Origin, Value
-from adjoint.compiler.rewrite import rewrite
-from adjoint.core.spec import Spec
-from adjoint.ops.arithmetic import add, mul, neg
-from adjoint.ops.movement import permute, reshape
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, Origin, Value
+from adjoint.compiler.passes import simplify as rewriting
+from adjoint.compiler.passes.simplify import rewrite
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.arithmetic import add, mul, neg
+from adjoint.ops.movement.movement import permute, reshape
 
 
 def test_equal_equations_are_one() -> None:

@@ -15,12 +15,12 @@ from tests.compiler.tile_registers import TileRegisters
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler import plans
-from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.kernels.products.rounding import rounding
-from adjoint.compiler.llvm import target
+from adjoint.compiler.cache import plan_cache
+from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
+from adjoint.compiler.llvm.jit import target
 from adjoint.compiler.llvm.types import F32
-from adjoint.core.precision import setting
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.core.op.matmul_precision import setting
 
 rounds = pytest.mark.skipif(rounding(target.host(), F32, "medium") is None, reason="this machine rounds nothing")
 UNIT = 2.0**-7
@@ -76,7 +76,7 @@ def test_operands_computed_as_they_are_packed(tree: str, precision: str, monkeyp
         got, kernels = results(function, arrays)
         with monkeypatch.context() as patch:
             patch.setattr(Fusion, "times_packed", lambda *_: 0)
-            patch.setattr(plans, "ENOUGH", sys.maxsize)
+            patch.setattr(plan_cache, "ENOUGH", sys.maxsize)
             expected, apart = results(function, arrays)
         np.testing.assert_array_equal(got[0], expected[0])
         computed += len(kernels) < len(apart)
@@ -110,7 +110,7 @@ def test_products_of_bfloat16_are_taken_as_they_are() -> None:
 
 @rounds
 def test_a_training_step_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "ENOUGH", sys.maxsize)
+    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)
 
     def losses(compiled: bool) -> list[float]:
         ad.manual_seed(0)

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-import adjoint.functions.classification
-import adjoint.functions.normalization
+import adjoint.functions.loss.classification
+import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.optim.adam
 import adjoint.optim.sgd
-from adjoint.core.native import eager_kernels, source
-from adjoint.core.routine import Routine
+from adjoint.core.op.eager_kernels import Routine, eager_kernels, source
 
 pytest.importorskip("llvmlite")
-from adjoint.compiler.kernels.routines.catalogue import ROUTINES
-from adjoint.compiler.kernels.routines.loading import routine
+from adjoint.compiler.kernels.small_arrays.catalogue import ROUTINES
+from adjoint.compiler.kernels.small_arrays.loading import routine
 
 SHAPES = [(1, 1), (1, 7), (3, 5), (32, 32), (2, 3, 33), (5, 67), (3, 0), (0, 4)]
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, 1e-40]

@@ -11,11 +11,11 @@ from tests.compiler.native import Guarded
 from tests.compiler.tracing import fused
 
 import adjoint as ad
-from adjoint.compiler.kernels.loops.nest import lower
-from adjoint.compiler.kernels.loops.space import Space
-from adjoint.compiler.kernels.loops.width import lanes
-from adjoint.compiler.llvm.engine import load
-from adjoint.compiler.llvm.target import Target, host
+from adjoint.compiler.kernels.loop_nest.iteration_space import Space
+from adjoint.compiler.kernels.loop_nest.loop_nest import lower
+from adjoint.compiler.kernels.loop_nest.vector_width import lanes
+from adjoint.compiler.llvm.jit.engine import load
+from adjoint.compiler.llvm.jit.target import Target, host
 
 pytest.importorskip("llvmlite")
 INTEL = "x86_64" in host().triple

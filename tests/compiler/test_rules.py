@@ -12,13 +12,13 @@ from tests.compiler.tracing import graph_of, names, values
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.evaluate import evaluate
-from adjoint.compiler.graph import Graph, Value
-from adjoint.compiler.match import RULES, Rule, replacement
-from adjoint.compiler.rewrite import _rules, rewrite, without_dead
-from adjoint.compiler.trace import Tracer
-from adjoint.core.mode import Scope
-from adjoint.core.tensor import wrap
+from adjoint.compiler.ir.graph import Graph, Value
+from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.passes.pattern import RULES, Rule, replacement
+from adjoint.compiler.passes.simplify import _rules, rewrite, without_dead
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import wrap
 
 _rules()  # fills RULES
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 5e-324, 3.4e38, -3.4e38, 1.5, -2.5]

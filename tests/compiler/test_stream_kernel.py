@@ -13,12 +13,12 @@ pytest.importorskip("llvmlite")
 
 from tests.compiler.native import Guarded, Native, same_bits
 
-from adjoint.compiler.graph import Value
-from adjoint.compiler.kernels.streams.stream import Draw, plan_draw, write_draw
-from adjoint.compiler.llvm.target import Target, host
-from adjoint.core.generator import Generator
-from adjoint.core.spec import Spec
-from adjoint.ops import random
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.kernels.random.draw import Draw, plan_draw, write_draw
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.core.op.spec import Spec
+from adjoint.core.random.generator import Generator
+from adjoint.ops.random import draws
 
 F32, F64, I64, BOOL, U8 = (np.dtype(t) for t in (np.float32, np.float64, np.int64, np.bool_, np.uint8))
 NARROW, NARROWEST = (Target(host().triple, "", f) for f in ("+avx2" if host().vector_bits > 128 else "", ""))
@@ -27,26 +27,26 @@ CASES = [(host(), n) for n in SIZES] + [(t, n) for t in (NARROW, NARROWEST) for 
 P = np.random.default_rng(0).uniform(0, 1, 3000)
 
 DRAWS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "unit": (random.uniform, {"dtype": F32, "low": 0.0, "high": 1.0}),
-    "unit64": (random.uniform, {"dtype": F64, "low": 0.0, "high": 1.0}),
-    "uniform": (random.uniform, {"dtype": F32, "low": -0.3, "high": 0.7}),
-    "uniform64": (random.uniform, {"dtype": F64, "low": 1.0, "high": 1.0 + 2.0**-50}),
-    "coin": (random.coin, {"dtype": F32, "p": 0.3}),
-    "coin64": (random.coin, {"dtype": F64, "p": 1.0}),
-    "coin of truths": (random.coin, {"dtype": BOOL, "p": 1e-3}),
-    "coin of bytes": (random.coin, {"dtype": U8, "p": 0.999}),
-    "dropout": (random.dropout_factor, {"dtype": F32, "p": 0.1}),
-    "dropout64": (random.dropout_factor, {"dtype": F64, "p": 0.5}),
-    "randint": (random.randint, {"dtype": I64, "low": -5, "high": 60}),
-    "randint of bytes": (random.randint, {"dtype": U8, "low": 0, "high": 256}),
-    "randint of floats": (random.randint, {"dtype": F32, "low": -7, "high": 2**24}),
-    "wide randint": (random.randint, {"dtype": I64, "low": -(2**40), "high": 2**41}),
-    "widest randint": (random.randint, {"dtype": I64, "low": -(2**63), "high": 2**63 - 1}),
-    "exponential": (random.exponential, {"dtype": F32, "rate": 2.0}),
-    "exponential64": (random.exponential, {"dtype": F64, "rate": 0.3}),
-    "normal": (random.normal, {"dtype": F32, "mean": 0.0, "std": 1.0}),
-    "scaled normal": (random.normal, {"dtype": F32, "mean": -1.5, "std": 0.02}),
-    "normal64": (random.normal, {"dtype": F64, "mean": 0.0, "std": 3.0}),
+    "unit": (draws.uniform, {"dtype": F32, "low": 0.0, "high": 1.0}),
+    "unit64": (draws.uniform, {"dtype": F64, "low": 0.0, "high": 1.0}),
+    "uniform": (draws.uniform, {"dtype": F32, "low": -0.3, "high": 0.7}),
+    "uniform64": (draws.uniform, {"dtype": F64, "low": 1.0, "high": 1.0 + 2.0**-50}),
+    "coin": (draws.coin, {"dtype": F32, "p": 0.3}),
+    "coin64": (draws.coin, {"dtype": F64, "p": 1.0}),
+    "coin of truths": (draws.coin, {"dtype": BOOL, "p": 1e-3}),
+    "coin of bytes": (draws.coin, {"dtype": U8, "p": 0.999}),
+    "dropout": (draws.dropout_factor, {"dtype": F32, "p": 0.1}),
+    "dropout64": (draws.dropout_factor, {"dtype": F64, "p": 0.5}),
+    "randint": (draws.randint, {"dtype": I64, "low": -5, "high": 60}),
+    "randint of bytes": (draws.randint, {"dtype": U8, "low": 0, "high": 256}),
+    "randint of floats": (draws.randint, {"dtype": F32, "low": -7, "high": 2**24}),
+    "wide randint": (draws.randint, {"dtype": I64, "low": -(2**40), "high": 2**41}),
+    "widest randint": (draws.randint, {"dtype": I64, "low": -(2**63), "high": 2**63 - 1}),
+    "exponential": (draws.exponential, {"dtype": F32, "rate": 2.0}),
+    "exponential64": (draws.exponential, {"dtype": F64, "rate": 0.3}),
+    "normal": (draws.normal, {"dtype": F32, "mean": 0.0, "std": 1.0}),
+    "scaled normal": (draws.normal, {"dtype": F32, "mean": -1.5, "std": 0.02}),
+    "normal64": (draws.normal, {"dtype": F64, "mean": 0.0, "std": 3.0}),
 }
 
 
@@ -77,7 +77,7 @@ class Drawing:
 def test_draws_are_those_of_the_eager_generator(name: str, size: int, target: Target) -> None:
     op, params = DRAWS[name]
     plan = planned(op, (size,), params)
-    if op is random.normal and size < 16:
+    if op is draws.normal and size < 16:
         assert plan is None
         return
     assert plan is not None
@@ -98,24 +98,24 @@ def test_draws_are_those_of_the_eager_generator(name: str, size: int, target: Ta
 def test_each_element_with_its_own_probability(size: int, dtype: Any, kind: Any) -> None:
     p = P[:size].astype(kind)
     p[0] = 1.0
-    plan = planned(random.bernoulli, (size,), {"dtype": dtype}, p)
+    plan = planned(draws.bernoulli, (size,), {"dtype": dtype}, p)
     assert plan is not None
     ours, theirs = (Generator().manual_seed(size) for _ in range(2))
     draw = Drawing(plan, (size,), host())
     for _ in range(3):
-        same_bits(draw(ours, p), random.bernoulli.op.evaluate(p, dtype=dtype, generator=theirs))
+        same_bits(draw(ours, p), draws.bernoulli.op.evaluate(p, dtype=dtype, generator=theirs))
     same_bits(ours.place(), theirs.place())
 
 
 def test_many_normals_of_many_seeds() -> None:
     for kind in (F32, F64):
         params = {"dtype": kind, "mean": 0.0, "std": 1.0}
-        plan = planned(random.normal, (50, 41), params)
+        plan = planned(draws.normal, (50, 41), params)
         assert plan is not None
         draw = Drawing(plan, (50, 41), host())
         for seed in range(20 if kind == F32 else 4):
             ours, theirs = (Generator().manual_seed(seed) for _ in range(2))
-            same_bits(draw(ours), random.normal.op.evaluate(shape=(50, 41), generator=theirs, **params))
+            same_bits(draw(ours), draws.normal.op.evaluate(shape=(50, 41), generator=theirs, **params))
             same_bits(ours.place(), theirs.place())
 
 
@@ -156,7 +156,7 @@ def test_the_state_lives_as_long_as_its_memory() -> None:
 
 
 def test_a_seed_given_after_the_memory_was_taken_is_in_it() -> None:
-    plan = planned(*(random.uniform, (5,), DRAWS["unit"][1]))
+    plan = planned(*(draws.uniform, (5,), DRAWS["unit"][1]))
     assert plan is not None
     draw, generator = Drawing(plan, (5,), host()), Generator()
     generator.memory()
@@ -178,7 +178,7 @@ def test_a_fresh_stream_is_fresh_until_something_is_drawn() -> None:
     ours = Generator().manual_seed(5)
     ours.memory()
     same_bits(ours.place(), other.get_state().numpy())
-    plan = planned(random.uniform, (624,), DRAWS["unit"][1])
+    plan = planned(draws.uniform, (624,), DRAWS["unit"][1])
     assert plan is not None
     draw = Drawing(plan, (624,), host())
     for _ in range(3):  # whole blocks: the position is the same after each
@@ -189,17 +189,17 @@ def test_a_fresh_stream_is_fresh_until_something_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("op", "params", "shape"),
     [
-        (random.dropout_factor, {"dtype": F32, "p": 0.0}, (4,)),
-        (random.dropout_factor, {"dtype": F32, "p": 1.0}, (4,)),
-        (random.uniform, {"dtype": F32, "low": 0.0, "high": 1.0}, (0, 3)),
-        (random.uniform, {"dtype": F32, "low": 1.0, "high": 0.0}, (3,)),
-        (random.uniform, {"dtype": F32, "low": 0.0, "high": np.inf}, (3,)),
-        (random.normal, {"dtype": F32, "mean": 0.0, "std": -1.0}, (30,)),
-        (random.coin, {"dtype": np.dtype(np.float16), "p": 0.5}, (3,)),
-        (random.coin, {"dtype": F32, "p": 1.5}, (3,)),
-        (random.randint, {"dtype": U8, "low": 0, "high": 257}, (3,)),
-        (random.randint, {"dtype": U8, "low": 3, "high": 3}, (3,)),
-        (random.exponential, {"dtype": F32, "rate": 0.0}, (3,)),
+        (draws.dropout_factor, {"dtype": F32, "p": 0.0}, (4,)),
+        (draws.dropout_factor, {"dtype": F32, "p": 1.0}, (4,)),
+        (draws.uniform, {"dtype": F32, "low": 0.0, "high": 1.0}, (0, 3)),
+        (draws.uniform, {"dtype": F32, "low": 1.0, "high": 0.0}, (3,)),
+        (draws.uniform, {"dtype": F32, "low": 0.0, "high": np.inf}, (3,)),
+        (draws.normal, {"dtype": F32, "mean": 0.0, "std": -1.0}, (30,)),
+        (draws.coin, {"dtype": np.dtype(np.float16), "p": 0.5}, (3,)),
+        (draws.coin, {"dtype": F32, "p": 1.5}, (3,)),
+        (draws.randint, {"dtype": U8, "low": 0, "high": 257}, (3,)),
+        (draws.randint, {"dtype": U8, "low": 3, "high": 3}, (3,)),
+        (draws.exponential, {"dtype": F32, "rate": 0.0}, (3,)),
     ],
 )
 def test_what_is_left_to_numpy(op: Any, params: dict[str, Any], shape: tuple[int, ...]) -> None:
@@ -216,7 +216,7 @@ def test_other_machines() -> None:
 
 
 def test_threads_that_draw_eagerly_and_natively_share_the_stream() -> None:
-    plan = planned(random.uniform, (101,), DRAWS["unit"][1])
+    plan = planned(draws.uniform, (101,), DRAWS["unit"][1])
     assert plan is not None
     generator, drawn = Generator().manual_seed(3), []
     draw = Drawing(plan, (101,), host())

@@ -10,11 +10,11 @@ import pytest
 from tests.ops.samples import SAMPLES, Sample
 
 import adjoint as ad
-from adjoint.compiler import tree
-from adjoint.compiler.graph import TraceError
-from adjoint.compiler.strides import laid
-from adjoint.compiler.trace import Tracer
-from adjoint.core.tensor import wrap
+from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.trace.symbolic_strides import laid
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.runtime import pytree
+from adjoint.core.tensor.tensor import wrap
 
 UNSEEN = {"taken", "windows", "windows-2d"}  # never called by users: what follows them is of one order
 
@@ -153,7 +153,7 @@ def test_results_that_are_views_of_what_the_step_made_lie_as_in_eager(make: Any)
     x = ad.arange(24.0).reshape(6, 4)
     step = ad.compile(make)
     for _ in range(2):
-        for got, expected in zip(tree.flatten(step(x))[0], tree.flatten(make(x))[0], strict=True):
+        for got, expected in zip(pytree.flatten(step(x))[0], pytree.flatten(make(x))[0], strict=True):
             assert np.array_equal(got.numpy(), expected.numpy())
             if expected.numpy().flags.c_contiguous or expected.numpy().T.flags.c_contiguous:
                 assert got.stride() == expected.stride()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjoint.compiler.tree import LEAF, flatten, unflatten
+from adjoint.core.runtime.pytree import LEAF, flatten, unflatten
 
 LEAVES = st.one_of(st.integers(), st.text(max_size=2), st.none())
 TREES = st.recursive(

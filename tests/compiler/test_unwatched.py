@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adjoint.compiler.unwatched import CHEAP, unwatched
+from adjoint.compiler.trace.untraced import CHEAP, unwatched
 
 pytestmark = pytest.mark.skipif(not CHEAP, reason="this version of Python is told of all calls")
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from adjoint.compiler.graph import Argument, Graph, Value
-from adjoint.compiler.view import View, row_major, view_of
-from adjoint.core.spec import Spec
-from adjoint.ops import movement
-from adjoint.ops.arithmetic import neg
+from adjoint.compiler.ir.graph import Argument, Graph, Value
+from adjoint.compiler.ir.strided_view import View, row_major, view_of
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.arithmetic import neg
+from adjoint.ops.movement import movement
 
 SIZES = st.sampled_from([0, 1, 1, 2, 3, 4, 6])
 SHAPES = st.lists(SIZES, max_size=4).map(tuple)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from adjoint.compiler.llvm import target
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.llvm.jit import target
+from adjoint.compiler.llvm.jit.target import Target
 
 FEATURES = "+avx512bf16,+amx-tile,+amx-bf16"
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import adjoint as ad
-from adjoint.compiler.evaluate import evaluate
-from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.graph import Argument, Graph, Value
-from adjoint.compiler.group import Group
-from adjoint.compiler.layout import lay_out
-from adjoint.compiler.rewrite import rewrite
-from adjoint.compiler.trace import Tracer
+from adjoint.compiler.ir.graph import Argument, Graph, Value
+from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.passes.materialize import lay_out
+from adjoint.compiler.passes.simplify import rewrite
+from adjoint.compiler.trace.tracer import Tracer
 
 
 def graph_of(function: Callable[..., Any], *arrays: Any) -> Graph:

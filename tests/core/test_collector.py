@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from adjoint.core.collector import MANY, uncollected
+from adjoint.core.runtime.gc_pause import MANY, uncollected
 
 
 def test_nothing_is_collected_in_the_block() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.functions.oracle import torch
 
 import adjoint as ad
-from adjoint.core.dtype import DTYPES, as_dtype, promote
+from adjoint.core.dtype.dtype import DTYPES, as_dtype, promote
 
 WIDE = ("uint16", "uint32", "uint64")  # PyTorch promotes them with floats only
 NAMES = [d.name for d in DTYPES.values() if d.name not in WIDE]

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjoint.core.generator import Generator, default_generator
-from adjoint.core.stream import STATE
+from adjoint.core.random.generator import Generator, default_generator
+from adjoint.core.random.generator_state import STATE
 
 SIZES: list[Any] = [
     0,
@@ -367,7 +367,7 @@ class TestStates:
         assert sorted(samples) == sorted(alone.random(4 * 200 * 7, "int32").tolist())
 
     def test_importing_does_not_load_numpy_random(self) -> None:
-        program = "import sys, adjoint.core.generator; sys.exit('numpy.random' in sys.modules)"
+        program = "import sys, adjoint.core.random.generator; sys.exit('numpy.random' in sys.modules)"
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, **path})
 

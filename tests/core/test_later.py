@@ -28,11 +28,11 @@ def loaded(program: str) -> list[str]:
 
 def test_nn_loads_what_is_used() -> None:
     modules = loaded("from adjoint import nn; nn.Linear")
-    assert "adjoint.nn.linear" in modules
-    assert not {"adjoint.nn.convolution", "adjoint.nn.transformer", "adjoint.nn.utils"} & {*modules}
+    assert "adjoint.nn.layers.linear" in modules
+    assert not {"adjoint.nn.layers.convolution", "adjoint.nn.layers.transformer", "adjoint.nn.utils"} & {*modules}
     modules = loaded("import adjoint.nn.functional as F; F.cross_entropy")
-    assert "adjoint.functions.classification" in modules
-    assert not {"adjoint.functions.convolution", "adjoint.functions.attention"} & {*modules}
+    assert "adjoint.functions.loss.classification" in modules
+    assert not {"adjoint.functions.nn.convolution", "adjoint.functions.nn.attention"} & {*modules}
 
 
 @pytest.mark.parametrize("file", sorted(nn._HOMES))

@@ -12,7 +12,7 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
-from adjoint.core.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, unusual
 
 META = ad.device("meta")
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjoint.core import stream
-from adjoint.core.generator import Generator
-from adjoint.core.native import source
+from adjoint.core.op.eager_kernels import source
+from adjoint.core.random import generator_state
+from adjoint.core.random.generator import Generator
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="needs llvmlite")
 COUNTS = [1, 5, 15, 16, 17, 48, 100, 311, 312, 313, 624, 625, 1024, 5000, 20_001]
@@ -23,7 +23,7 @@ def _native(monkeypatch: pytest.MonkeyPatch) -> None:
     """Native code from the first draw on."""
     monkeypatch.setattr(source, "enabled", True)
     monkeypatch.setattr(source, "strict", True)
-    monkeypatch.setattr(stream, "LOADING", 0.0)
+    monkeypatch.setattr(generator_state, "LOADING", 0.0)
 
 
 def draws(generator: Generator, count: int, kind: str) -> list[Any]:
@@ -74,8 +74,8 @@ def test_a_stream_goes_on_where_it_is_put() -> None:
 
 
 def test_numpy_draws_until_native_code_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "LOADING", 0.05)
-    monkeypatch.setattr(stream, "spent", [0.0])
+    monkeypatch.setattr(generator_state, "LOADING", 0.05)
+    monkeypatch.setattr(generator_state, "spent", [0.0])
     generator = Generator().manual_seed(0)
     generator.normal(1000, "float32")
     assert generator._drawer is None

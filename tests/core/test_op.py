@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.families import binary, fused, movement, primitive, unary
-from adjoint.core.spec import Spec, broadcast_shapes, describe
+from adjoint.core.op.families import binary, fused, movement, primitive, unary
+from adjoint.core.op.spec import Spec, broadcast_shapes, describe
 
 
 def test_a_rule_for_an_input_that_is_not_there() -> None:

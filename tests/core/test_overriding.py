@@ -161,7 +161,7 @@ def test_functions_keep_their_defaults() -> None:
         class Asked(ad.Tensor):
             pass
 
-        from adjoint.core.overriding import Overridable
+        from adjoint.core.tensor.torch_function import Overridable
 
         assert isinstance(ad.meshgrid, Overridable)
         assert "indexing" in ad.meshgrid.__kwdefaults__

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.precision import setting
+from adjoint.core.op.matmul_precision import setting
 
 
 @pytest.fixture(autouse=True)

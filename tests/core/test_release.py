@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 import adjoint as ad
-from adjoint.core.release import dismantle
+from adjoint.core.graph.iterative_dealloc import dismantle
 
 
 def _chain(length: int) -> tuple[Any, list[weakref.ref[Any]]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adjoint.core.rounding import fused_multiply_add
+from adjoint.core.runtime.libm import fused_multiply_add
 
 
 def floats(bits: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.storage import storage_of
+from adjoint.core.tensor.storage import storage_of
 
 
 def test_an_unshared_tensor_has_none() -> None:

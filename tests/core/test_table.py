@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint.core.table import aligned
+from adjoint.core.runtime.text_table import aligned
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.core import threads
+from adjoint.core.runtime import threads
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adjoint.core.tree import flatten, mapped, spread
+from adjoint.core.runtime.pytree import flatten, mapped, spread
 
 Pair = namedtuple("Pair", "a b")
 

@@ -16,7 +16,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import data
-from adjoint.data.crew import _open
+from adjoint.data.worker_pool import _open
 
 
 class Drawn:

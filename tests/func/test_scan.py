@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from adjoint.func.scan import associative_scan
 
 import adjoint as ad
-from adjoint.func.scan import associative_scan
 
 
 def loop(combine: Any, xs: list[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import func
-from adjoint.core.tree import flatten
+from adjoint.core.runtime.pytree import flatten
 
 torch = pytest.importorskip("torch")
 numbers = np.random.default_rng(0)

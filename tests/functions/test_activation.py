@@ -10,7 +10,7 @@ from tests.functions.oracle import equal, same, same_error, tensor, torch, weigh
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.functions import activation
+from adjoint.functions.elementwise import activation
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 5)) * 3

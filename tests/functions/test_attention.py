@@ -11,7 +11,7 @@ from tests.functions.oracle import same, same_error
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.ops import attention as ops
+from adjoint.ops.nn import attention as ops
 
 RNG = np.random.default_rng(0)
 CALL = "t.nn.functional.scaled_dot_product_attention"

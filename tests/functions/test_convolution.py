@@ -9,7 +9,7 @@ import pytest
 from tests.functions.oracle import equal, same, same_error, tensor, torch, weights
 
 import adjoint as ad
-from adjoint.functions import convolution
+from adjoint.functions.nn import convolution
 
 RNG = np.random.default_rng(2)
 

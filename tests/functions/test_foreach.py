@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.functions import foreach
+from adjoint.compat.functions import foreach
 
 torch = pytest.importorskip("torch")
 WITH = {

@@ -63,5 +63,5 @@ def test_range_is_deprecated() -> None:
 
 def test_names_of_types() -> None:
     assert ad.typename(ad.zeros(1)) == "adjoint.FloatTensor"
-    assert ad.typename(ad.nn.Linear(1, 1)) == ad.typename(ad.nn.Linear) == "adjoint.nn.linear.Linear"
+    assert ad.typename(ad.nn.Linear(1, 1)) == ad.typename(ad.nn.Linear) == "adjoint.nn.layers.linear.Linear"
     assert ad.typename(1) == "int"

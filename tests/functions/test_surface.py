@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.functions.surface import in_place, public
+from adjoint.functions.api.publish import in_place, public
 
-MODULES = ["creation", "einsum", "gather", "joining", "linear", "pointwise", "random", "reduce", "shape"]
+MODULES = [
+    "creation.creation", "linalg.einsum", "indexing.gather", "shape.join", "linalg.matmul", "elementwise.pointwise",
+    "creation.random", "reduction.reduce", "shape.shape",
+]  # fmt: skip
 NAMES = [(m, name) for m in MODULES for name in importlib.import_module(f"adjoint.functions.{m}").__all__]
 
 # (function, PyTorch's documented parameters with their defaults)

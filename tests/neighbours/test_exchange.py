@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adjoint.utils.dlpack import from_dlpack, to_dlpack
 
 import adjoint as ad
-from adjoint.utils.dlpack import from_dlpack, to_dlpack
 
 KINDS = ["bool", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.interop.numpy_functions import TABLES
-from adjoint.interop.ufunc_table import CALLS
+from adjoint.interop.numpy.function_protocol import TABLES
+from adjoint.interop.numpy.ufuncs import CALLS
 
 A = np.array([[1.3, 2.1, 0.4], [0.7, 3.2, 1.9]])
 B = np.array([[0.6, 1.1, 2.4], [1.7, 0.2, 0.9]])

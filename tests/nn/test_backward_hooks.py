@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adjoint.nn.modules import module as everywhere
 from tests.functions.oracle import torch
 
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
-from adjoint.nn.modules import module as everywhere
 
 Pair = namedtuple("Pair", ["first", "second"])
 

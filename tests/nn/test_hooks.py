@@ -13,8 +13,8 @@ from tests.functions.oracle import torch
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.core.hooks import RemovableHandle
-from adjoint.nn.hooks import CALL, REGISTRATION, everywhere, hooked
+from adjoint.core.graph.hooks import RemovableHandle
+from adjoint.nn.module.hooks import CALL, REGISTRATION, everywhere, hooked
 
 
 class Scale(nn.Module):

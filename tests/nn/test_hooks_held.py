@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adjoint.nn.modules import module as shared
+from adjoint.utils.hooks import RemovableHandle
 from tests.functions.oracle import torch
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.core.hooks import attach
-from adjoint.nn.hooks import CALL, REGISTRATION, everywhere, hooked
-from adjoint.nn.modules import module as shared
-from adjoint.utils.hooks import RemovableHandle
+from adjoint.core.graph.hooks import attach
+from adjoint.nn.module.hooks import CALL, REGISTRATION, everywhere, hooked
 
 
 class Scale(nn.Module):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adjoint.nn.modules.lazy import LazyModuleMixin
+from adjoint.nn.modules.utils import _pair, _triple
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.nn.modules.lazy import LazyModuleMixin
-from adjoint.nn.modules.utils import _pair, _triple
-from adjoint.nn.uninitialized import is_lazy
+from adjoint.nn.module.uninitialized import is_lazy
 
 LAYERS: list[tuple[str, str, tuple[int, ...]]] = [
     ("LazyLinear(3)", "Linear(5, 3)", (2, 5)),

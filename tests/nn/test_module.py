@@ -13,7 +13,7 @@ from tests.functions.oracle import torch
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.nn.from_function import FromFunction
+from adjoint.nn.module.from_function import FromFunction
 
 
 class Block(nn.Module):

@@ -10,8 +10,8 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.core.mode import Scope
-from adjoint.nn.hooks import everywhere
+from adjoint.core.runtime.mode import Scope
+from adjoint.nn.module.hooks import everywhere
 
 
 class Encoder(nn.Module):

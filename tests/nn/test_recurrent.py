@@ -12,7 +12,7 @@ from tests.functions.oracle import equal, torch, weights
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.functions import recurrent
+from adjoint.functions.nn import recurrent
 
 RNG = np.random.default_rng(3)
 T, B, X, H = 5, 3, 4, 6

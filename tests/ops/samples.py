@@ -15,61 +15,52 @@ from zlib import crc32
 import numpy as np
 
 import adjoint
-from adjoint.core.generator import Generator
-from adjoint.core.op import Op
-from adjoint.functions import activation, classification, distance, joining, linear, loss
-from adjoint.functions import convolution as convolutions
-from adjoint.ops import (
-    airy,
+from adjoint.core.op.op import Op
+from adjoint.core.random.generator import Generator
+from adjoint.functions.elementwise import activation
+from adjoint.functions.linalg import distance, matmul
+from adjoint.functions.loss import classification, regression
+from adjoint.functions.nn import convolution as convolutions
+from adjoint.functions.shape import join
+from adjoint.ops import creation
+from adjoint.ops.elementwise import (
     arithmetic,
-    assignment,
-    attention,
-    bessel,
     bitwise,
+    clamp,
     comparison,
-    contraction,
-    convolution,
-    creation,
-    deviation,
-    distributions,
-    eigenpairs,
-    elementary,
-    factorisation,
-    factors,
-    fourier,
-    gamma,
-    incomplete_gamma,
-    indexing,
-    ldl,
-    least_squares,
-    limiting,
-    linalg,
-    lu,
-    matrix_exponential,
-    memory_order,
-    movement,
-    normal,
-    normalization,
-    ordering,
-    orthogonal,
-    picking,
-    places,
-    random,
-    reduction,
-    reinterpretation,
-    representation,
-    scan,
-    scatter,
-    selection,
-    spectrum,
-    strides,
+    float_functions,
+    frexp_bitcast,
+    select,
     transcendental,
-    triangular,
-    windows,
-    zeta,
 )
-from adjoint.ops import complex as of_complex
-from adjoint.ops import pooling as pools
+from adjoint.ops.elementwise import complex as of_complex
+from adjoint.ops.elementwise import (
+    frexp_bitcast as representation,
+)
+from adjoint.ops.indexing import indexing, nonzero, scatter, sort, take_along_row
+from adjoint.ops.linalg import (
+    cholesky_qr,
+    eig_svd,
+    fft,
+    inverse_det_solve,
+    ldl,
+    lobpcg,
+    lstsq,
+    lu,
+    matrix_exp,
+    packed_factors,
+    triangular,
+)
+from adjoint.ops.linalg import (
+    matmul as contraction,
+)
+from adjoint.ops.movement import as_strided, memory_format, movement, sliding_windows
+from adjoint.ops.mutation import view_update
+from adjoint.ops.nn import attention, convolution, normalization
+from adjoint.ops.nn import pooling as pools
+from adjoint.ops.random import draws, sampling
+from adjoint.ops.reduction import reduction, scan, variance
+from adjoint.ops.special import airy, bessel, gamma, incomplete_gamma, normal_cdf, orthogonal_polynomials, zeta
 
 Shape = tuple[int, ...]
 WINDOWS: Any = {"size": (3, 2), "stride": (2, 2), "padding": (1, 0), "dilation": (1, 1), "extra": (0, 1)}
@@ -137,18 +128,18 @@ def _unary() -> list[Sample]:
         transcendental.asin: unit, transcendental.acos: unit, transcendental.atan: (-2, 2),
         transcendental.sinh: (-2, 2), transcendental.cosh: (-2, 2), transcendental.tanh: (-2, 2),
         transcendental.sigmoid: (-3, 3),
-        transcendental.erf: (-2, 2), selection.copy: (-2, 2), comparison.logical_not: (-2, 2),
+        transcendental.erf: (-2, 2), select.copy: (-2, 2), comparison.logical_not: (-2, 2),
         comparison.isnan: (-2, 2), comparison.isinf: (-2, 2), comparison.isfinite: (-2, 2),
-        elementary.acosh: (1.2, 3), elementary.asinh: (-2, 2), elementary.atanh: unit, elementary.erfc: (-2, 2),
-        elementary.sinc: (0.1, 2), elementary.frac: (-2.33, 2.4), elementary.signbit: (-2, 2),
+        float_functions.acosh: (1.2, 3), float_functions.asinh: (-2, 2), float_functions.atanh: unit, float_functions.erfc: (-2, 2),
+        float_functions.sinc: (0.1, 2), float_functions.frac: (-2.33, 2.4), float_functions.signbit: (-2, 2),
         of_complex.conj: (-2, 2), of_complex.sgn: (-2.05, 2), of_complex.angle: (-2.05, 2),
-        gamma.lgamma: positive, gamma.digamma: positive, normal.erfinv: unit,
+        gamma.lgamma: positive, gamma.digamma: positive, normal_cdf.erfinv: unit,
         airy.airy_ai: (-2, 2), bessel.i0: (-2, 2), bessel.i0e: (-2.05, 2), bessel.i1: (-2.05, 2),
         bessel.i1e: (-2.05, 2), bessel.bessel_j0: (-9, 9), bessel.bessel_j1: (-9.03, 9), bessel.bessel_y0: (0.5, 9),
         bessel.bessel_y1: (0.5, 9), bessel.modified_bessel_k0: positive, bessel.modified_bessel_k1: positive,
         bessel.scaled_modified_bessel_k0: positive, bessel.scaled_modified_bessel_k1: positive,
-        bessel.spherical_bessel_j0: (-4.05, 4), normal.erfcx: (-2, 2), normal.log_ndtr: (-3, 3),
-        normal.ndtri: (0.05, 0.95), zeta.entr: positive, representation.mantissa: (1.1, 1.9),
+        bessel.spherical_bessel_j0: (-4.05, 4), normal_cdf.erfcx: (-2, 2), normal_cdf.log_ndtr: (-3, 3),
+        normal_cdf.ndtri: (0.05, 0.95), zeta.entr: positive, representation.mantissa: (1.1, 1.9),
         representation.unit: positive, representation.exponent: positive,
     }  # fmt: skip
     shapes: list[Shape] = [(3, 4), (), (0, 2)]
@@ -163,11 +154,11 @@ def _unary() -> list[Sample]:
         _sample(comparison.logical_not, np.array([0.0, 1.0, np.nan]), label="special"),
         _sample(bitwise.bitwise_not, _ints("not", (5,), -9, 9)),
         _sample(bitwise.bitwise_not, np.array([True, False]), label="bool"),
-        _sample(memory_order.laid, draw("laid", (2, 3, 4)), order=(0, 2, 1)),
-        _sample(memory_order.laid, draw("laid", (2, 3, 4)), label="back", order=(0, 1, 2), back=(2, 0, 1)),
-        _sample(selection.cast, draw("cast", (3, 2)), dtype=np.dtype(np.float32), smooth=()),
-        _sample(selection.cast, draw("cast", (3, 2)), label="to-double", dtype=np.dtype(np.float64)),
-        _sample(selection.cast, draw("cast", (3, 2)), label="to-int", dtype=np.dtype(np.int64), smooth=()),
+        _sample(memory_format.laid, draw("laid", (2, 3, 4)), order=(0, 2, 1)),
+        _sample(memory_format.laid, draw("laid", (2, 3, 4)), label="back", order=(0, 1, 2), back=(2, 0, 1)),
+        _sample(select.cast, draw("cast", (3, 2)), dtype=np.dtype(np.float32), smooth=()),
+        _sample(select.cast, draw("cast", (3, 2)), label="to-double", dtype=np.dtype(np.float64)),
+        _sample(select.cast, draw("cast", (3, 2)), label="to-int", dtype=np.dtype(np.int64), smooth=()),
     ]
 
 
@@ -176,7 +167,7 @@ PAIRS: list[tuple[Shape, Shape]] = [
 ]  # fmt: skip
 
 
-o = orthogonal
+o = orthogonal_polynomials
 POLYNOMIALS = (
     o.chebyshev_polynomial_t, o.chebyshev_polynomial_u, o.chebyshev_polynomial_v, o.chebyshev_polynomial_w,
     o.hermite_polynomial_h, o.hermite_polynomial_he, o.laguerre_polynomial_l, o.legendre_polynomial_p,
@@ -194,14 +185,14 @@ def _binary() -> list[Sample]:
         arithmetic.floor_divide: ((3.1, 3.2), (1.1, 1.5)), arithmetic.remainder: ((3.1, 3.2), (1.1, 1.5)),
         arithmetic.fmod: ((-3.2, -3.1), (1.1, 1.5)), comparison.eq: (either, far), comparison.ne: (either, far),
         comparison.lt: (either, either), comparison.le: (either, either), comparison.gt: (either, either),
-        loss._entropy: ((0.1, 0.9), (0.1, 0.9)), comparison.ge: (either, either),
+        regression._entropy: ((0.1, 0.9), (0.1, 0.9)), comparison.ge: (either, either),
         comparison.logical_and: (either, either),
         comparison.logical_or: (either, either), comparison.logical_xor: (either, either),
-        elementary.hypot: (either, positive), elementary.logaddexp: (either, either),
-        elementary.xlogy: (positive, positive), elementary.copysign: (positive, positive),
-        elementary.nextafter: (either, either), elementary.heaviside: (either, either),
+        float_functions.hypot: (either, positive), float_functions.logaddexp: (either, either),
+        float_functions.xlogy: (positive, positive), float_functions.copysign: (positive, positive),
+        float_functions.nextafter: (either, either), float_functions.heaviside: (either, either),
         incomplete_gamma.igamma: (positive, positive), incomplete_gamma.igammac: (positive, positive),
-        elementary.fmax: (either, either), elementary.fmin: (either, either),
+        float_functions.fmax: (either, either), float_functions.fmin: (either, either),
         zeta.xlog1py: (either, positive), zeta.zeta: (far, positive),
     }  # fmt: skip
     samples = [
@@ -217,7 +208,7 @@ def _binary() -> list[Sample]:
     of_integers = (
         arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.floor_divide, arithmetic.remainder, arithmetic.fmod,
         arithmetic.maximum, arithmetic.minimum, comparison.eq, comparison.lt, comparison.logical_xor,
-        bitwise.bitwise_and, bitwise.bitwise_or, bitwise.bitwise_xor, elementary.gcd, elementary.lcm,
+        bitwise.bitwise_and, bitwise.bitwise_or, bitwise.bitwise_xor, float_functions.gcd, float_functions.lcm,
         bitwise.bitwise_left_shift, bitwise.bitwise_right_shift,
     )  # fmt: skip
     of_truths = (
@@ -268,27 +259,27 @@ def _reductions() -> list[Sample]:
         _sample(reduction.argmax, x, axis=1, keepdims=False),
         _sample(reduction.argmax, x, label="kept", axis=2, keepdims=True),
         _sample(reduction.argmin, x, axis=0, keepdims=False),
-        _sample(ordering.most_frequent, np.round(x), axis=1),
-        _sample(ordering.most_frequent, np.array([[2.0, 1.0, 2.0, np.nan, np.nan, 1.0]]), label="ties", axis=1),
-        _sample(ordering.histogram, x, bins=4, low=-1.0, high=1.5),
-        _sample(ordering.histogram, x, label="own-range", bins=3, low=0.0, high=0.0),
-        _sample(places.nonzero_places, np.round(x), size=5, fill=-1),
-        _sample(places.nonzero_places, np.array([0.0, 2.0]), label="few", size=3, fill=7),
-        _sample(places.bin_edges, x.reshape(6, 4), bins=3, at=1, bounds=None),
-        _sample(places.bin_edges, x.reshape(6, 4), label="bounds", bins=4, at=0, bounds=(-1.0, 2.0)),
-        _sample(places.counts_in_bins, x.reshape(12, 2), np.ones(12), np.arange(3.0), np.array([0.4, 1.0, 1.5])),
-        _sample(ordering.isin, np.round(x), np.array([[1.0, 0.0]]), unique=False, invert=False),
-        _sample(ordering.isin, np.array(2), np.arange(3), label="numbers", unique=True, invert=True),
-        _sample(ordering.searchsorted, np.sort(x[0].ravel()), x, right=False, dtype=whole),
-        _sample(ordering.searchsorted, np.sort(np.round(x)), np.round(x), label="rows", right=True, dtype=whole),
-        _sample(ordering.leading, x, axis=1, count=2, descending=True),
+        _sample(sort.most_frequent, np.round(x), axis=1),
+        _sample(sort.most_frequent, np.array([[2.0, 1.0, 2.0, np.nan, np.nan, 1.0]]), label="ties", axis=1),
+        _sample(sort.histogram, x, bins=4, low=-1.0, high=1.5),
+        _sample(sort.histogram, x, label="own-range", bins=3, low=0.0, high=0.0),
+        _sample(nonzero.nonzero_places, np.round(x), size=5, fill=-1),
+        _sample(nonzero.nonzero_places, np.array([0.0, 2.0]), label="few", size=3, fill=7),
+        _sample(nonzero.bin_edges, x.reshape(6, 4), bins=3, at=1, bounds=None),
+        _sample(nonzero.bin_edges, x.reshape(6, 4), label="bounds", bins=4, at=0, bounds=(-1.0, 2.0)),
+        _sample(nonzero.counts_in_bins, x.reshape(12, 2), np.ones(12), np.arange(3.0), np.array([0.4, 1.0, 1.5])),
+        _sample(sort.isin, np.round(x), np.array([[1.0, 0.0]]), unique=False, invert=False),
+        _sample(sort.isin, np.array(2), np.arange(3), label="numbers", unique=True, invert=True),
+        _sample(sort.searchsorted, np.sort(x[0].ravel()), x, right=False, dtype=whole),
+        _sample(sort.searchsorted, np.sort(np.round(x)), np.round(x), label="rows", right=True, dtype=whole),
+        _sample(sort.leading, x, axis=1, count=2, descending=True),
         _sample(
-            ordering.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False
+            sort.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False
         ),
-        _sample(ordering.middle_of_present, x, axis=1),
-        _sample(ordering.middle_of_present, np.array([[2.0, np.nan, 1.0], [3.0, 5.0, 4.0]]), label="some", axis=1),
-        _sample(ordering.ranked, x, axis=1, rank=1),
-        _sample(ordering.ranked, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
+        _sample(sort.middle_of_present, x, axis=1),
+        _sample(sort.middle_of_present, np.array([[2.0, np.nan, 1.0], [3.0, 5.0, 4.0]]), label="some", axis=1),
+        _sample(sort.ranked, x, axis=1, rank=1),
+        _sample(sort.ranked, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
         _sample(indexing.argsort, x, axis=1, descending=False),
         _sample(indexing.argsort, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, descending=True),
     ]
@@ -310,15 +301,15 @@ def _movements() -> list[Sample]:
         _sample(m.slice, x, label="empty", bounds=((0, 2, 1), (1, 1, 1), (0, 4, 1))),
         _sample(m.unslice, draw("unslice", (2, 2)), shape=(4, 5), bounds=((0, 4, 2), (1, 3, 1))),
         _sample(m.select, x, axis=1, at=2),
-        _sample(strides.diagonal, x, at=(1, 0, 2)),
-        _sample(strides.diagonal, x, label="below", at=(-1, 2, 1)),
-        _sample(strides.diagonal_back, draw("diagonal", (3, 2)), shape=(2, 3, 3), at=(1, 0, 2)),
-        _sample(strides.unfold, x, dimension=1, size=2, step=1),
-        _sample(strides.unfold_back, draw("pieces", (2, 2, 4, 2)), shape=(2, 3, 4), dimension=1, step=1),
-        _sample(strides.as_strided, x, size=(3, 2), stride=(1, 2), storage_offset=2, geometry=((12, 4, 1), 0)),
-        _sample(strides.restride, x, size=(3, 2), stride=(1, 2), start=2, geometry=((12, 4, 1), 0)),
+        _sample(as_strided.diagonal, x, at=(1, 0, 2)),
+        _sample(as_strided.diagonal, x, label="below", at=(-1, 2, 1)),
+        _sample(as_strided.diagonal_back, draw("diagonal", (3, 2)), shape=(2, 3, 3), at=(1, 0, 2)),
+        _sample(as_strided.unfold, x, dimension=1, size=2, step=1),
+        _sample(as_strided.unfold_back, draw("pieces", (2, 2, 4, 2)), shape=(2, 3, 4), dimension=1, step=1),
+        _sample(as_strided.as_strided, x, size=(3, 2), stride=(1, 2), storage_offset=2, geometry=((12, 4, 1), 0)),
+        _sample(as_strided.restride, x, size=(3, 2), stride=(1, 2), start=2, geometry=((12, 4, 1), 0)),
         _sample(
-            strides.restride,
+            as_strided.restride,
             draw("thin", (3, 2)),
             label="shared",
             size=(4,),
@@ -326,16 +317,16 @@ def _movements() -> list[Sample]:
             start=0,
             geometry=((1, 1), 0),
         ),
-        _sample(strides.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)),
-        _sample(reinterpretation.reinterpret, x, dtype=np.dtype(np.int64)),
+        _sample(as_strided.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)),
+        _sample(frexp_bitcast.reinterpret, x, dtype=np.dtype(np.int64)),
         _sample(m.pad, x, widths=((0, 0), (1, 0), (2, 3))),
         _sample(m.pad, x, label="value", widths=((1, 1), (0, 0), (0, 0)), value=3.0),
         _sample(m.cat, draw("a", (2, 3)), draw("b", (2, 1)), draw("c", (2, 2)), axis=1),
         _sample(m.cat, draw("a", (2, 3)), np.zeros((0, 3)), label="empty", axis=0),
-        _sample(windows.windows, draw("windows", (2, 9)), size=(3,), stride=(2,), dilation=(1,)),
-        _sample(windows.windows, draw("windows", (5, 6)), label="2d", size=(2, 2), stride=(1, 2), dilation=(2, 1)),
-        _sample(windows.fold, draw("fold", (2, 4, 3)), shape=(2, 9), stride=(2,), dilation=(1,)),
-        _sample(windows.fold, draw("fold", (3, 3, 2, 2)), label="2d", shape=(5, 6), stride=(1, 2), dilation=(2, 1)),
+        _sample(sliding_windows.windows, draw("windows", (2, 9)), size=(3,), stride=(2,), dilation=(1,)),
+        _sample(sliding_windows.windows, draw("windows", (5, 6)), label="2d", size=(2, 2), stride=(1, 2), dilation=(2, 1)),
+        _sample(sliding_windows.fold, draw("fold", (2, 4, 3)), shape=(2, 9), stride=(2,), dilation=(1,)),
+        _sample(sliding_windows.fold, draw("fold", (3, 3, 2, 2)), label="2d", shape=(5, 6), stride=(1, 2), dilation=(2, 1)),
     ]
 
 
@@ -383,17 +374,17 @@ def _positions() -> list[Sample]:
         _sample(distance._pdist, draw("points", (4, 3)), label="cubic", p=3.0),
         _sample(distance._pdist, draw("points", (4, 3)), label="largest", p=np.inf),
         _sample(gamma.polygamma, draw("polygamma", (3, 2), 0.3, 3), n=1),
-        _sample(elementary.logit, draw("logit", (3, 2), 0.1, 0.9), eps=None),
-        _sample(elementary.logit, draw("logit", (3, 2), 0.1, 0.9), label="eps", eps=0.05),
-        _sample(elementary.threshold, draw("threshold", (3, 2)), threshold=0.103, value=1.5),
-        _sample(elementary.nan_to_num, draw("numbers", (3, 2)), nan=None, posinf=None, neginf=None),
-        _sample(assignment.put_slice, x, draw("put", (2, 4, 2)), bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
-        _sample(assignment.put_view, x, draw("put", (3, 2)), steps=_steps(x)),
-        _sample(assignment.taken, draw("taken", (2, 3)), draw("content", (2, 3))),
-        _sample(assignment.put_slice, x, np.array(0.5), label="0d", bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
-        _sample(assignment.put_index, x, draw("put", (2, 4, 5)), np.array([2, 0]), pattern=(0,)),
+        _sample(float_functions.logit, draw("logit", (3, 2), 0.1, 0.9), eps=None),
+        _sample(float_functions.logit, draw("logit", (3, 2), 0.1, 0.9), label="eps", eps=0.05),
+        _sample(float_functions.threshold, draw("threshold", (3, 2)), threshold=0.103, value=1.5),
+        _sample(float_functions.nan_to_num, draw("numbers", (3, 2)), nan=None, posinf=None, neginf=None),
+        _sample(view_update.put_slice, x, draw("put", (2, 4, 2)), bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
+        _sample(view_update.put_view, x, draw("put", (3, 2)), steps=_steps(x)),
+        _sample(view_update.taken, draw("taken", (2, 3)), draw("content", (2, 3))),
+        _sample(view_update.put_slice, x, np.array(0.5), label="0d", bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
+        _sample(view_update.put_index, x, draw("put", (2, 4, 5)), np.array([2, 0]), pattern=(0,)),
         _sample(
-            assignment.put_index,
+            view_update.put_index,
             x,
             draw("put", (1, 5)),
             np.array([2, 0]),
@@ -401,9 +392,9 @@ def _positions() -> list[Sample]:
             label="two",
             pattern=(0, 1),
         ),
-        _sample(selection._where, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
-        _sample(selection._where_, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
-        _sample(selection._where, condition, draw("chosen", (3,)), np.array(0.5), label="broadcast"),
+        _sample(select._where, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
+        _sample(select._where_, condition, draw("chosen", (2, 3)), draw("other", (2, 3))),
+        _sample(select._where, condition, draw("chosen", (3,)), np.array(0.5), label="broadcast"),
         _sample(indexing._check_range, rows, low=-3, size=3, complaint="{} is out of range", error=IndexError),
         _sample(
             indexing.require, np.array(True), rows, low=-3, size=3, complaint="{} is out of range", error=IndexError
@@ -449,13 +440,13 @@ def _contractions() -> list[Sample]:
         ),
         _sample(convolutions._convolution, x, weight, draw("bias", (4,)), **plain),
         _sample(convolutions._convolution, image, kernel, draw("bias", (6,)), label="grouped", **grouped),
-        _sample(linear._addmm, draw("added", (2, 3)), draw("a", (2, 4)), draw("b", (4, 3)), beta=1, alpha=1),
+        _sample(matmul._addmm, draw("added", (2, 3)), draw("a", (2, 4)), draw("b", (4, 3)), beta=1, alpha=1),
         _sample(
-            linear._addmm, draw("row", (3,)), draw("a", (2, 4)), draw("b", (4, 3)), label="scaled", beta=0.5, alpha=-2.0
+            matmul._addmm, draw("row", (3,)), draw("a", (2, 4)), draw("b", (4, 3)), label="scaled", beta=0.5, alpha=-2.0
         ),
-        _sample(linear._linear, draw("in", (5, 3)), draw("weight", (4, 3)), draw("bias", (4,))),
-        _sample(linear._linear, draw("in", (2, 5, 3)), draw("weight", (4, 3)), draw("bias", (4,)), label="3d"),
-        _sample(linear._linear, draw("in", (5, 3)), draw("weight", (4, 3)), None, label="no-bias"),
+        _sample(matmul._linear, draw("in", (5, 3)), draw("weight", (4, 3)), draw("bias", (4,))),
+        _sample(matmul._linear, draw("in", (2, 5, 3)), draw("weight", (4, 3)), draw("bias", (4,)), label="3d"),
+        _sample(matmul._linear, draw("in", (5, 3)), draw("weight", (4, 3)), None, label="no-bias"),
         _sample(activation._gelu, draw("gelu", (3, 4))),
         _sample(activation._gelu_tanh, draw("gelu_tanh", (3, 4))),
         _sample(activation._silu, draw("silu", (3, 4))),
@@ -463,14 +454,14 @@ def _contractions() -> list[Sample]:
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
-        _sample(joining._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
-        _sample(limiting.limited, draw("limited", (3, 4)), low=-0.5, high=0.75),
-        _sample(limiting.limited, draw("limited", (3, 4)), label="below", low=0, high=None),
-        _sample(picking.picked, draw("picked", (3, 4)), np.array([0, 3, 1])),
-        _sample(deviation.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
-        _sample(deviation.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
-        _sample(loss.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
-        _sample(loss.squared_error, draw("squares", (5,)), draw("target", (5,)), label="sum", reduction="sum"),
+        _sample(join._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
+        _sample(clamp.limited, draw("limited", (3, 4)), low=-0.5, high=0.75),
+        _sample(clamp.limited, draw("limited", (3, 4)), label="below", low=0, high=None),
+        _sample(take_along_row.picked, draw("picked", (3, 4)), np.array([0, 3, 1])),
+        _sample(variance.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
+        _sample(variance.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
+        _sample(regression.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
+        _sample(regression.squared_error, draw("squares", (5,)), draw("target", (5,)), label="sum", reduction="sum"),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
         _sample(
@@ -523,39 +514,39 @@ def _factorisations() -> list[Sample]:
     tall, wide = draw("tall", (2, 4, 3)) + np.eye(4, 3), draw("wide", (2, 5)) + np.eye(2, 5)
     definite = np.array([[3.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 1.0]])
     return [
-        *(_sample(f, x) for f in (linalg.inv, linalg.cofactors, linalg.det, linalg.logabsdet, linalg.sign_of_det)),
-        _sample(linalg.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),
-        _sample(linalg.solve, x, draw("right", (2, 3, 2))),
-        _sample(linalg.solve, x, draw("shared", (3, 2)), label="broadcast"),
+        *(_sample(f, x) for f in (inverse_det_solve.inv, inverse_det_solve.cofactors, inverse_det_solve.det, inverse_det_solve.logabsdet, inverse_det_solve.sign_of_det)),
+        _sample(inverse_det_solve.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),
+        _sample(inverse_det_solve.solve, x, draw("right", (2, 3, 2))),
+        _sample(inverse_det_solve.solve, x, draw("shared", (3, 2)), label="broadcast"),
         _sample(triangular.solve_triangular, x, draw("right", (2, 3, 2)), upper=False),
         _sample(triangular.solve_triangular, x, draw("shared", (3, 2)), label="unit", upper=True, unitriangular=True),
-        _sample(factorisation.cholesky, definite, smooth=(0,)),
-        _sample(factorisation.minor_not_positive, np.stack([definite, definite - 2 * np.eye(3)])),
-        _sample(factorisation.qr, tall),
-        _sample(factorisation.qr, wide, label="wide", mode="complete"),
-        _sample(factorisation.qr, tall, label="r", mode="r", smooth=()),
-        _sample(factorisation.geqrf, tall),
+        _sample(cholesky_qr.cholesky, definite, smooth=(0,)),
+        _sample(cholesky_qr.minor_not_positive, np.stack([definite, definite - 2 * np.eye(3)])),
+        _sample(cholesky_qr.qr, tall),
+        _sample(cholesky_qr.qr, wide, label="wide", mode="complete"),
+        _sample(cholesky_qr.qr, tall, label="r", mode="r", smooth=()),
+        _sample(cholesky_qr.geqrf, tall),
         *(_sample(lu.lu, y, label=label) for label, y in {"square": x, "tall": tall, "wide": wide}.items()),
         _sample(lu.exchanged, np.array([[3, 2, 3]]), rows=3, dtype=np.dtype(np.float64)),
-        _sample(factors.integers, np.array([[0.5, 2.0, 3.0]]), start=1, stop=3, smooth=()),
-        _sample(spectrum.eigh, definite, smooth=(0,)),
-        _sample(spectrum.eigvalsh, definite, smooth=(0,)),
-        _sample(spectrum.svd, tall, label="tall"),
-        _sample(spectrum.svd, wide, label="wide"),
-        _sample(spectrum.svd, tall, label="full", full=True, smooth=()),
-        _sample(spectrum.svdvals, tall),
+        _sample(packed_factors.integers, np.array([[0.5, 2.0, 3.0]]), start=1, stop=3, smooth=()),
+        _sample(eig_svd.eigh, definite, smooth=(0,)),
+        _sample(eig_svd.eigvalsh, definite, smooth=(0,)),
+        _sample(eig_svd.svd, tall, label="tall"),
+        _sample(eig_svd.svd, wide, label="wide"),
+        _sample(eig_svd.svd, tall, label="full", full=True, smooth=()),
+        _sample(eig_svd.svdvals, tall),
         _sample(ldl.ldl, definite),
         _sample(ldl.ldl_solve, x, np.array([[1, 2, 3]] * 2), draw("right", (2, 3, 2)), smooth=(2,)),
-        _sample(least_squares.rank, tall, 0.0, 1e-6),
-        _sample(least_squares.rank, x, 2.0, 0.1, label="tolerances"),
-        _sample(least_squares.pinv, tall, 0.0, 1e-6, label="tall"),
-        _sample(least_squares.pinv, wide, 0.05, 0.0, label="wide"),
-        _sample(least_squares.lstsq, tall, draw("observed", (2, 4, 2)), rcond=1e-6),
-        _sample(matrix_exponential.matrix_exp, x * np.array([[[0.01]], [[0.3]]])),
-        _sample(matrix_exponential.exp_along, x, draw("direction", (2, 3, 3))),
-        _sample(matrix_exponential.matrix_exp, x[:1] * 2.5, label="large", smooth=()),
+        _sample(lstsq.rank, tall, 0.0, 1e-6),
+        _sample(lstsq.rank, x, 2.0, 0.1, label="tolerances"),
+        _sample(lstsq.pinv, tall, 0.0, 1e-6, label="tall"),
+        _sample(lstsq.pinv, wide, 0.05, 0.0, label="wide"),
+        _sample(lstsq.lstsq, tall, draw("observed", (2, 4, 2)), rcond=1e-6),
+        _sample(matrix_exp.matrix_exp, x * np.array([[[0.01]], [[0.3]]])),
+        _sample(matrix_exp.exp_along, x, draw("direction", (2, 3, 3))),
+        _sample(matrix_exp.matrix_exp, x[:1] * 2.5, label="large", smooth=()),
         _sample(
-            eigenpairs.eigenpairs,
+            lobpcg.eigenpairs,
             np.diag([9.0, 6.0, 4.0, 2.5, 1.0, 0.5]) + 0.1,
             draw("start", (6, 2)),
             np.eye(6),
@@ -576,34 +567,34 @@ def _made() -> list[Sample]:
         _sample(creation.full, label="int", shape=(), value=3, dtype=np.dtype(np.int64)),
         _sample(creation.iota, count=5, start=2, step=3, dtype=np.dtype(np.int64)),
         _sample(creation.iota, label="float", count=4, start=0.5, step=-0.25, dtype=np.dtype(np.float32)),
-        _sample(random.uniform, low=-1.0, high=2.0, **drawn),
-        _sample(random.uniform, label="double", low=-1.0, high=2.0, **wide),
-        _sample(random.normal, mean=1.0, std=2.0, **drawn),
-        _sample(random.normal, label="double", mean=1.0, std=2.0, **wide),
-        _sample(random.exponential, rate=2.0, **drawn),
-        _sample(random.coin, p=0.3, **drawn),
-        _sample(random.dropout_factor, p=0.3, **drawn),
-        _sample(random.randint, low=-2, high=9, **{**drawn, "dtype": np.dtype(np.int64)}),
-        _sample(random.randperm, count=6, dtype=np.dtype(np.int64), generator=7),
-        _sample(random.rrelu_slopes, draw("slopes", (3, 4)), low=0.1, high=0.3, generator=7, smooth=()),
-        _sample(random.bernoulli, draw("p", (3, 4), 0.1, 0.9), dtype=np.dtype(np.float32), generator=7),
-        _sample(random.serial_normal, mean=1.0, std=2.0, **drawn),
-        _sample(random.standard_deviation, draw("spread", (3, 4), 0.1, 2.0), smooth=()),
-        _sample(random.random_integers, low=5, **{**drawn, "dtype": np.dtype(np.int32)}),
-        _sample(random.random_integers, label="fewest words", low=None, **{**drawn, "dtype": np.dtype(np.int64)}),
-        _sample(distributions.cauchy, median=1.0, sigma=2.0, **drawn),
-        _sample(distributions.log_normal, mean=0.5, std=0.25, **drawn),
-        _sample(distributions.geometric, p=0.3, **drawn),
-        _sample(distributions.poisson, draw("rates", (3, 4), 0.5, 20.0), generator=7),
+        _sample(draws.uniform, low=-1.0, high=2.0, **drawn),
+        _sample(draws.uniform, label="double", low=-1.0, high=2.0, **wide),
+        _sample(draws.normal, mean=1.0, std=2.0, **drawn),
+        _sample(draws.normal, label="double", mean=1.0, std=2.0, **wide),
+        _sample(draws.exponential, rate=2.0, **drawn),
+        _sample(draws.coin, p=0.3, **drawn),
+        _sample(draws.dropout_factor, p=0.3, **drawn),
+        _sample(draws.randint, low=-2, high=9, **{**drawn, "dtype": np.dtype(np.int64)}),
+        _sample(draws.randperm, count=6, dtype=np.dtype(np.int64), generator=7),
+        _sample(draws.rrelu_slopes, draw("slopes", (3, 4)), low=0.1, high=0.3, generator=7, smooth=()),
+        _sample(draws.bernoulli, draw("p", (3, 4), 0.1, 0.9), dtype=np.dtype(np.float32), generator=7),
+        _sample(draws.serial_normal, mean=1.0, std=2.0, **drawn),
+        _sample(draws.standard_deviation, draw("spread", (3, 4), 0.1, 2.0), smooth=()),
+        _sample(draws.random_integers, low=5, **{**drawn, "dtype": np.dtype(np.int32)}),
+        _sample(draws.random_integers, label="fewest words", low=None, **{**drawn, "dtype": np.dtype(np.int64)}),
+        _sample(sampling.cauchy, median=1.0, sigma=2.0, **drawn),
+        _sample(sampling.log_normal, mean=0.5, std=0.25, **drawn),
+        _sample(sampling.geometric, p=0.3, **drawn),
+        _sample(sampling.poisson, draw("rates", (3, 4), 0.5, 20.0), generator=7),
         _sample(
-            distributions.binomial,
+            sampling.binomial,
             draw("trials", (3, 4), 5.0, 90.0),
             draw("chances", (4,), 0.1, 0.9),
             generator=7,
             smooth=(),
         ),
         _sample(
-            distributions.multinomial,
+            sampling.multinomial,
             draw("likely", (3, 4), 0.1, 0.9),
             count=2,
             replacement=False,
@@ -611,16 +602,16 @@ def _made() -> list[Sample]:
             generator=7,
             smooth=(),
         ),
-        _sample(distributions.standard_gamma, draw("shapes", (3, 4), 0.2, 9.0), generator=7, smooth=()),
+        _sample(sampling.standard_gamma, draw("shapes", (3, 4), 0.2, 9.0), generator=7, smooth=()),
         _sample(
-            distributions.standard_gamma_gradient,
+            sampling.standard_gamma_gradient,
             draw("shapes", (3, 4), 0.2, 20.0),
             draw("found", (3, 4), 0.1, 20.0),
             smooth=(),
         ),
-        _sample(distributions.dirichlet, draw("concentration", (3, 4), 0.2, 9.0), generator=7, smooth=()),
+        _sample(sampling.dirichlet, draw("concentration", (3, 4), 0.2, 9.0), generator=7, smooth=()),
         _sample(
-            distributions.dirichlet_gradient,
+            sampling.dirichlet_gradient,
             draw("part", (3, 4), 0.01, 0.99),
             draw("own", (3, 4), 0.2, 20.0),
             draw("whole", (3, 4), 21.0, 40.0),
@@ -639,20 +630,20 @@ def _of_complex() -> list[Sample]:
     z, real, parts = (draw(name, (3, 4, 6)) for name in ("of complex", "of real", "parts"))
     z = z + 1j * draw("imaginary", (3, 4, 6))
     transforms = [
-        _complex(fourier.fft_c2c, z, label=label, axes=axes, inverse=inverse, scale=scale)
+        _complex(fft.fft_c2c, z, label=label, axes=axes, inverse=inverse, scale=scale)
         for label, axes, inverse, scale in (("forward", (2,), False, 1.0), ("inverse", (0, 2), True, 0.25))
     ]
     return [
-        _complex(spectrum.eig, np.array([[3.0, 1.0, -0.4], [0.5, 2.0, 0.6], [-0.2, 0.3, 1.0]])),
+        _complex(eig_svd.eig, np.array([[3.0, 1.0, -0.4], [0.5, 2.0, 0.6], [-0.2, 0.3, 1.0]])),
         _complex(of_complex.conj, z), _complex(of_complex.sgn, z), _complex(of_complex.angle, z),
         _complex(arithmetic.abs, z), _complex(of_complex.view_as_real, z),
         _complex(of_complex.view_as_complex, parts[..., :2]), *transforms,
         *(
-            _complex(fourier.fft_r2c, real[..., :n], label=f"{n}", axes=axes, scale=0.5)
+            _complex(fft.fft_r2c, real[..., :n], label=f"{n}", axes=axes, scale=0.5)
             for n, axes in ((6, (2,)), (5, (0, 2)))
         ),
         *(
-            _complex(fourier.fft_c2r, z[..., :4], label=f"{n}", axes=axes, n=n, scale=0.5)
+            _complex(fft.fft_c2r, z[..., :4], label=f"{n}", axes=axes, n=n, scale=0.5)
             for n, axes in ((6, (2,)), (7, (0, 2)))
         ),
     ]  # fmt: skip

@@ -11,10 +11,10 @@ from tests.ops.samples import SAMPLES, Sample
 
 import adjoint as ad
 from adjoint import func
-from adjoint.autograd.batch import Batcher
-from adjoint.autograd.batching import batched, one_by_one, rule_of
-from adjoint.ops.arithmetic import mul
-from adjoint.ops.reduction import sum as total
+from adjoint.ops.elementwise.arithmetic import mul
+from adjoint.ops.reduction.reduction import sum as total
+from adjoint.transforms.vmap.batched_tensor import Batcher
+from adjoint.transforms.vmap.batching_rules import batched, one_by_one, rule_of
 
 SIZE = 3
 DETERMINED = [

@@ -9,7 +9,7 @@ import pytest
 from tests.ops.samples import COMPLEX, Sample
 
 import adjoint as ad
-from adjoint.core.spec import Spec
+from adjoint.core.op.spec import Spec
 
 every = pytest.mark.parametrize("sample", COMPLEX, ids=lambda s: s.name)
 in_both_types = pytest.mark.parametrize("narrow", [False, True], ids=["double", "single"])

@@ -11,7 +11,7 @@ from tests.ops.samples import COMPLEX, SAMPLES, Sample, declared_ops, draw
 
 from adjoint import as_tensor, enable_grad
 from adjoint.autograd import grad
-from adjoint.core.spec import Spec
+from adjoint.core.op.spec import Spec
 
 STEP = 1e-5
 DTYPES = [np.float32, np.float64]

@@ -9,9 +9,10 @@ import pytest
 from tests.ops.samples import SAMPLES, Sample, draw
 
 from adjoint import Tensor, as_tensor
-from adjoint.autograd import forward, grad
-from adjoint.core.families import primitive
-from adjoint.core.spec import Spec
+from adjoint.autograd import grad
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.transforms.forward import dual_level
 
 STEP = 1e-5
 SMOOTH = [s for s in SAMPLES if s.differentiable]
@@ -81,12 +82,12 @@ def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
     def curvature(step: float) -> Any:
         moved = _moved(sample, dict(zip(sample.differentiable, directions, strict=True)), step)
         leaves = [moved[i].requires_grad_() for i in sample.differentiable]
-        with forward.new_level() as level:
+        with dual_level.new_level() as level:
             given = list(moved)
             for i, leaf, t in zip(sample.differentiable, leaves, directions, strict=True):
-                given[i] = forward.attach(leaf, t, level)
+                given[i] = dual_level.attach(leaf, t, level)
             first = grad(_weighed(sample, given), leaves, create_graph=True, allow_unused=True, materialize_grads=True)
-            pushed = [forward.tangent_of(g, level) for g in first if g is not None]
+            pushed = [dual_level.tangent_of(g, level) for g in first if g is not None]
         total: Any = as_tensor(np.zeros(()))
         for h, t in zip(pushed, directions, strict=True):
             total = total if h is None else total + (h * t).sum()
@@ -104,19 +105,19 @@ def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if not any(s.op.rules)], ids=lambda s: s.name)
 def test_what_is_not_differentiable_has_no_tangent_or_refuses(sample: Sample) -> None:
-    with forward.new_level() as level:
+    with dual_level.new_level() as level:
         inputs = [
-            forward.attach(x, as_tensor(np.ones_like(x.array)), level)
+            dual_level.attach(x, as_tensor(np.ones_like(x.array)), level)
             if isinstance(x, Tensor) and x.is_floating_point() else x
             for x in _tensors(sample)
         ]  # fmt: skip
-        dual = any(forward.tangent_of(x, level) is not None for x in inputs if isinstance(x, Tensor))
+        dual = any(dual_level.tangent_of(x, level) is not None for x in inputs if isinstance(x, Tensor))
         plain = sample.function(*_tensors(sample), **sample.settings())
         if dual and plain.is_floating_point() and not sample.op.effect and not sample.op.linear:
             with pytest.raises(NotImplementedError, match="forward AD with"):
                 sample.function(*inputs, **sample.settings())
             return
-        tangent = forward.tangent_of(sample.function(*inputs, **sample.settings()), level)
+        tangent = dual_level.tangent_of(sample.function(*inputs, **sample.settings()), level)
         assert tangent is None or not np.any(tangent.array)
 
 
@@ -145,8 +146,8 @@ def coupled(x: Any) -> Any:
 
 def test_any_rule_can_be_transposed() -> None:
     x, t = draw("coupled", (5,)), draw("coupled-t", (5,))
-    with forward.new_level() as level:
-        found = forward.tangent_of(coupled(forward.attach(as_tensor(x), as_tensor(t), level)), level)
+    with dual_level.new_level() as level:
+        found = dual_level.tangent_of(coupled(dual_level.attach(as_tensor(x), as_tensor(t), level)), level)
     expected = (1 - np.tanh(x + np.roll(x, 1)) ** 2) * (t + np.roll(t, 1))
     assert found is not None
     np.testing.assert_allclose(found.array, expected, rtol=1e-13)
@@ -177,10 +178,10 @@ def _moved(sample: Sample, directions: dict[int, Tensor], step: float) -> tuple[
 
 
 def _pushed(sample: Sample, inputs: tuple[Any, ...], directions: dict[int, Tensor]) -> tuple[Any, Any]:
-    with forward.new_level() as level:
-        duals = [forward.attach(x, directions[i], level) if i in directions else x for i, x in enumerate(inputs)]
+    with dual_level.new_level() as level:
+        duals = [dual_level.attach(x, directions[i], level) if i in directions else x for i, x in enumerate(inputs)]
         out = sample.function(*duals, **sample.settings())
-        return forward.primal_of(out, level), forward.tangent_of(out, level)
+        return dual_level.primal_of(out, level), dual_level.tangent_of(out, level)
 
 
 def _weighed(sample: Sample, inputs: Any) -> Any:
@@ -202,33 +203,33 @@ def _reverse_over_reverse(sample: Sample, directions: list[Tensor]) -> Any:
 
 def _forward_over_reverse(sample: Sample, directions: list[Tensor]) -> Any:
     inputs, leaves = _with_leaves(sample)
-    with forward.new_level() as level:
+    with dual_level.new_level() as level:
         for i, t in zip(sample.differentiable, directions, strict=True):
-            inputs[i] = forward.attach(inputs[i], t, level)
+            inputs[i] = dual_level.attach(inputs[i], t, level)
         first = grad(_weighed(sample, inputs), leaves)
-        return [_or_zeros(forward.tangent_of(g, level), g) for g in first]
+        return [_or_zeros(dual_level.tangent_of(g, level), g) for g in first]
 
 
 def _reverse_over_forward(sample: Sample, directions: list[Tensor]) -> Any:
     inputs, leaves = _with_leaves(sample)
-    with forward.new_level() as level:
+    with dual_level.new_level() as level:
         for i, t in zip(sample.differentiable, directions, strict=True):
-            inputs[i] = forward.attach(inputs[i], t, level)
-        slope = forward.tangent_of(_weighed(sample, inputs), level)
+            inputs[i] = dual_level.attach(inputs[i], t, level)
+        slope = dual_level.tangent_of(_weighed(sample, inputs), level)
     return _gradients(slope, leaves)
 
 
 def _forward_over_forward(sample: Sample, directions: list[Tensor]) -> Any:
     inputs = list(_tensors(sample))
-    with forward.new_level() as outer:
+    with dual_level.new_level() as outer:
         for i, t in zip(sample.differentiable, directions, strict=True):
-            inputs[i] = forward.attach(inputs[i], t, outer)
-        with forward.new_level() as inner:
+            inputs[i] = dual_level.attach(inputs[i], t, outer)
+        with dual_level.new_level() as inner:
             for i, t in zip(sample.differentiable, directions, strict=True):
-                inputs[i] = forward.attach(inputs[i], t, inner)
+                inputs[i] = dual_level.attach(inputs[i], t, inner)
             out = _weighed(sample, inputs)
-            slope = forward.tangent_of(out, inner)
-        return _or_zeros(forward.tangent_of(slope, outer), out)
+            slope = dual_level.tangent_of(out, inner)
+        return _or_zeros(dual_level.tangent_of(slope, outer), out)
 
 
 def _gradients(total: Any, leaves: list[Any]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.ops import indexing, ordering
+from adjoint.ops.indexing import indexing, sort
 
 KINDS = ["float32", "float64", "int64", "uint8", "bool"]
 
@@ -30,7 +30,7 @@ def rows_of(kind: str, missing: float = 0.0) -> Any:
 def test_leading_is_the_head_of_argsort(kind: str, count: int, descending: bool) -> None:
     for missing in (0.0, 0.5) if "float" in kind else (0.0,):
         x = ad.from_numpy(rows_of(kind, missing))
-        found = ordering.leading(x, axis=1, count=count, descending=descending)
+        found = sort.leading(x, axis=1, count=count, descending=descending)
         whole = indexing.argsort(x, axis=1, descending=descending)
         np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, :count])
 
@@ -40,6 +40,6 @@ def test_leading_is_the_head_of_argsort(kind: str, count: int, descending: bool)
 def test_ranked_is_an_element_of_argsort(kind: str, rank: int) -> None:
     for missing in (0.0, 0.5) if "float" in kind else (0.0,):
         x = ad.from_numpy(rows_of(kind, missing))
-        found = ordering.ranked(x, axis=1, rank=rank)
+        found = sort.ranked(x, axis=1, rank=rank)
         whole = indexing.argsort(x, axis=1, descending=False)
         np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, rank : rank + 1])

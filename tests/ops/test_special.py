@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.ops import airy, bessel, gamma, normal, orthogonal, zeta
-from adjoint.ops.chebyshev import chebyshev
+from adjoint.ops.special import airy, bessel, gamma, normal_cdf, orthogonal_polynomials, zeta
+from adjoint.ops.special.chebyshev import chebyshev
 
 mp: Any = pytest.importorskip("mpmath").mp.clone()
 mp.dps = 40
@@ -82,10 +82,10 @@ def quantile(p: Any) -> Any:
 def test_normal_distribution() -> None:
     parts = NUMBERS.uniform(-26.5, 5, 150), NUMBERS.uniform(0, 5, 100), 10.0 ** NUMBERS.uniform(-300, 300, 60)
     at = np.concatenate(parts)
-    assert largest_error(normal.erfcx, scaled_erfc, at) < 1e-15
+    assert largest_error(normal_cdf.erfcx, scaled_erfc, at) < 1e-15
     at = np.concatenate([NUMBERS.uniform(-5, 5, 150), NUMBERS.uniform(-300, -5, 60)])
-    assert largest_error(normal.log_ndtr, lambda x: mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2), at) < 1e-14
-    assert largest_error(normal.ndtri, quantile, SHARES) < 2e-15
+    assert largest_error(normal_cdf.log_ndtr, lambda x: mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2), at) < 1e-14
+    assert largest_error(normal_cdf.ndtri, quantile, SHARES) < 2e-15
 
 
 def test_zeta() -> None:
@@ -103,11 +103,11 @@ def test_zeta() -> None:
 @pytest.mark.parametrize(
     ("f", "exact"),
     [
-        (orthogonal.chebyshev_polynomial_t, lambda n, x: mp.chebyt(n, x)),
-        (orthogonal.chebyshev_polynomial_u, lambda n, x: mp.chebyu(n, x)),
-        (orthogonal.hermite_polynomial_h, lambda n, x: mp.hermite(n, x)),
-        (orthogonal.laguerre_polynomial_l, lambda n, x: mp.laguerre(n, 0, x)),
-        (orthogonal.legendre_polynomial_p, lambda n, x: mp.legendre(n, x)),
+        (orthogonal_polynomials.chebyshev_polynomial_t, lambda n, x: mp.chebyt(n, x)),
+        (orthogonal_polynomials.chebyshev_polynomial_u, lambda n, x: mp.chebyu(n, x)),
+        (orthogonal_polynomials.hermite_polynomial_h, lambda n, x: mp.hermite(n, x)),
+        (orthogonal_polynomials.laguerre_polynomial_l, lambda n, x: mp.laguerre(n, 0, x)),
+        (orthogonal_polynomials.legendre_polynomial_p, lambda n, x: mp.legendre(n, x)),
     ],
 )
 def test_polynomials(f: Any, exact: Callable[[int, Any], Any]) -> None:
@@ -124,8 +124,8 @@ def test_series_are_summed_by_their_recurrence() -> None:
 
 
 KERNELS: dict[str, tuple[Any, Any]] = {
-    "erfinv": (normal.erfinv, NUMBERS.uniform(-1, 1, 5000)),
-    "ndtri": (normal.ndtri, np.concatenate([SHARES, NUMBERS.uniform(0, 1, 5000)])),
+    "erfinv": (normal_cdf.erfinv, NUMBERS.uniform(-1, 1, 5000)),
+    "ndtri": (normal_cdf.ndtri, np.concatenate([SHARES, NUMBERS.uniform(0, 1, 5000)])),
     "lgamma": (gamma.lgamma, NUMBERS.uniform(-30, 30, 5000)),
     "digamma": (gamma.digamma, NUMBERS.uniform(-30, 30, 5000)),
     "i0": (bessel.i0, NUMBERS.uniform(-80, 80, 5000)),

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.optim.twins import parameters, torch_parameters, walk
-
-import adjoint as ad
 from adjoint.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
     required,
 )
+from tests.optim.twins import parameters, torch_parameters, walk
+
+import adjoint as ad
 
 OPTIMIZERS = [ad.optim.SGD, ad.optim.Adam, ad.optim.AdamW]
 

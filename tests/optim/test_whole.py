@@ -10,7 +10,7 @@ import pytest
 from tests.optim.test_numbers import CASES
 
 import adjoint as ad
-from adjoint.core.native import eager_kernels, source
+from adjoint.core.op.eager_kernels import eager_kernels, source
 
 pytest.importorskip("llvmlite")
 LARGE = [(name, options) for name, options in CASES if name != "Adafactor"]  # which has no kernel of its own

@@ -14,8 +14,8 @@ import pytest
 import adjoint as ad
 from adjoint import nn
 from adjoint.autograd import Function, gradcheck
-from adjoint.core.mode import mode, unusual
-from adjoint.ops.transcendental import sin
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.ops.elementwise.transcendental import sin
 
 SOURCE = Path(ad.__file__).parents[1]
 
@@ -239,7 +239,7 @@ INTERRUPTED = """
 import signal, time
 import numpy as np
 import adjoint as ad
-from adjoint.core.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, unusual
 
 x = ad.ones({size}, dtype=ad.float64, requires_grad=True)
 def program():

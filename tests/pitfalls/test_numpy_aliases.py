@@ -12,8 +12,8 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.autograd import Function
-from adjoint.core.exposure import exposed
-from adjoint.core.writes import writes
+from adjoint.core.tensor.external_aliases import exposed
+from adjoint.core.tensor.mutation_log import writes
 
 SIZES = [4, 300_000]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.run.programs import run, start
-
 from adjoint.run.version import VERSION
+from tests.run.programs import run, start
 
 ASKS = [
     ("torch.foo", "AttributeError", "torch.foo"),

@@ -119,7 +119,7 @@ def test_a_training_step_runs_and_counts_as_adjoints(tmp_path: Path) -> None:
         print(losses == sorted(losses, reverse=True), torch.nn.Linear.__module__, sys.modules["torch.nn"].__name__)
     """
     done = run(tmp_path, "script.py", script=text)
-    assert (done.out, done.error) == ("True adjoint.nn.linear adjoint.nn", "")
+    assert (done.out, done.error) == ("True adjoint.nn.layers.linear adjoint.nn", "")
     assert SOURCE.is_dir()
 
 

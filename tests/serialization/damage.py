@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.serialization.pickles import hostile_pickle
 
-from adjoint.serialization.archive import Archive, write_archive
+from adjoint.serialization.zip_archive import Archive, write_archive
 
 EXTREMES = (
     0,

@@ -14,8 +14,8 @@ import pytest
 import adjoint as ad
 from adjoint import nn, optim, serialization
 from adjoint.serialization import FileError, get_unsafe_globals_in_checkpoint, load, safe_globals, save
-from adjoint.serialization.archive import Archive, write_archive
-from adjoint.serialization.reading import MAGIC
+from adjoint.serialization.torch_reader import MAGIC
+from adjoint.serialization.zip_archive import Archive, write_archive
 
 
 def archive(pickled: bytes, storage: bytes = bytes(8)) -> bytes:

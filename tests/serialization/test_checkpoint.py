@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from adjoint import as_tensor
-from adjoint.core.dtype import DTYPES
-from adjoint.core.tensor import Tensor
+from adjoint.core.dtype.dtype import DTYPES
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.serialization import safetensors
-from adjoint.serialization.checkpoint import load_safetensors as load
-from adjoint.serialization.checkpoint import save_safetensors as save
 from adjoint.serialization.safetensors import SafetensorsError
+from adjoint.serialization.safetensors_tree import load_safetensors as load
+from adjoint.serialization.safetensors_tree import save_safetensors as save
 
 
 def passed(value):

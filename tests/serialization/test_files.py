@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import adjoint as ad
 from adjoint import nn, optim, serialization
 from adjoint.serialization import FileError, load, save
-from adjoint.serialization.archive import Archive, write_archive
+from adjoint.serialization.zip_archive import Archive, write_archive
 
 torch: Any = pytest.importorskip("torch")
 
@@ -415,7 +415,7 @@ def test_safetensors_are_read_by_the_same_function(tmp_path: Any) -> None:
 
 
 def test_a_large_archive_has_64_bit_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adjoint.serialization import archive
+    from adjoint.serialization import zip_archive as archive
 
     monkeypatch.setattr(archive, "SMALL", 100)
     monkeypatch.setattr(archive, "FEW", 3)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from adjoint import as_tensor
-from adjoint.serialization.checkpoint import load_safetensors as load
-from adjoint.serialization.checkpoint import save_safetensors as save
 from adjoint.serialization.safetensors import SafetensorsError, read, write
+from adjoint.serialization.safetensors_tree import load_safetensors as load
+from adjoint.serialization.safetensors_tree import save_safetensors as save
 
 
 def framed(header, data=b""):

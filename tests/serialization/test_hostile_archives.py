@@ -20,7 +20,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.serialization import FileError, SafetensorsError, add_safe_globals, clear_safe_globals, load, save
-from adjoint.serialization.archive import Archive, write_archive
+from adjoint.serialization.zip_archive import Archive, write_archive
 
 STORAGE = b"((X\x07\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" + b"0X\3\0\0\0cpuK\2tQ"
 TENSOR = b"ctorch._utils\n_rebuild_tensor_v2\n" + STORAGE

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.functions.storages import TypedStorage, UntypedStorage
+from adjoint.functions.creation.typed_storage import TypedStorage, UntypedStorage
 
 
 def again(value: Any, save: Any = ad.save, load: Any = ad.load, **options: Any) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from adjoint.core.autocast import autocast, get_autocast_dtype, is_autocast_enabled
-from adjoint.core.dtype import dtype
-from adjoint.core.tensor import Tensor
+from adjoint.core.dtype.dtype import dtype
+from adjoint.core.op.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from adjoint.core.tensor.tensor import Tensor
 
 Method = Callable[..., Any]
 

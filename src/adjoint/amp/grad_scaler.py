@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype import float16
-from adjoint.core.mode import Scope
-from adjoint.core.tensor import Tensor
+from adjoint.core.dtype.dtype import float16
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
 
 _TOO_EARLY = (
     "Attempted {} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "

@@ -1,4 +1,16 @@
-"""Walking the recorded graph: the engine, grad modes and custom functions."""
+"""Walking the recorded graph: the engine, grad modes and custom functions.
+
+Modules, in reading order:
+
+- `engine`: The engine: one walk over the recorded graph, from a result back to the leaves.
+- `grad_mode`: Grad modes: whether ops are recorded, for a block, a function, a generator, or from now on.
+- `hooks`: Hooks on tensors: functions that see a gradient when it arrives.
+- `saved`: Values saved for backward: hooks that pack them, and what users see of them.
+- `function`: `Function`: ops that users write, with a forward and a backward of their own.
+- `graph`: The recorded graph: its nodes and edges, and hooks on what it keeps and on several gradients.
+- `backward`: `backward` and `grad`: the entries to the walk, and their checks.
+- `debug`: Tools that look at a graph: anomaly mode, memory, single steps, missing gradients.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import adjoint.autograd.hooks  # gives Tensor register_hook()
-import adjoint.autograd.shown  # gives nodes what they show
+import adjoint.autograd.saved.saved_attributes  # gives nodes what they show
 from adjoint.autograd.backward import backward, grad
 from adjoint.autograd.grad_mode import (
     enable_grad,
@@ -19,29 +31,22 @@ from adjoint.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from adjoint.core.elsewhere import place
 
 if TYPE_CHECKING:
-    from adjoint.autograd import anomaly_mode as anomaly_mode
-    from adjoint.autograd import forward_ad as forward_ad
     from adjoint.autograd import function as function
-    from adjoint.autograd import functional as functional
     from adjoint.autograd import graph as graph
-    from adjoint.autograd.anomaly_mode import detect_anomaly as detect_anomaly
-    from adjoint.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-    from adjoint.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
-    from adjoint.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
-    from adjoint.autograd.function import Function as Function
-    from adjoint.autograd.gradcheck import GradcheckError as GradcheckError
-    from adjoint.autograd.gradcheck import gradcheck as gradcheck
-    from adjoint.autograd.gradcheck import gradgradcheck as gradgradcheck
-    from adjoint.autograd.memory import memory_report as memory_report
-    from adjoint.autograd.saved_tensor import SavedTensor as SavedTensor
-    from adjoint.autograd.steps import Step as Step
-    from adjoint.autograd.steps import backward_steps as backward_steps
-    from adjoint.autograd.steps import dependencies as dependencies
-    from adjoint.autograd.variable import Variable as Variable
-    from adjoint.autograd.why import why_no_grad as why_no_grad
+    from adjoint.autograd.debug import anomaly_mode as anomaly_mode
+    from adjoint.autograd.debug.anomaly_mode import detect_anomaly as detect_anomaly
+    from adjoint.autograd.debug.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from adjoint.autograd.debug.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+    from adjoint.autograd.debug.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+    from adjoint.autograd.debug.backward_steps import Step as Step
+    from adjoint.autograd.debug.backward_steps import backward_steps as backward_steps
+    from adjoint.autograd.debug.backward_steps import dependencies as dependencies
+    from adjoint.autograd.debug.memory_report import memory_report as memory_report
+    from adjoint.autograd.debug.why_no_grad import why_no_grad as why_no_grad
+    from adjoint.autograd.function.function import Function as Function
+    from adjoint.autograd.saved.saved_tensor import SavedTensor as SavedTensor
 
 __all__ = [
     "Function", "GradcheckError", "Step", "backward", "backward_steps", "dependencies", "enable_grad", "grad",
@@ -51,24 +56,21 @@ __all__ = [
 
 # Imported when they are first asked for, as in adjoint/__init__.py.
 _LATER = {
-    "Function": "adjoint.autograd.function:Function", "function": "adjoint.autograd.function",
-    "forward_ad": "adjoint.autograd.forward_ad", "functional": "adjoint.autograd.functional",
+    "Function": "adjoint.autograd.function.function:Function",
+    "SavedTensor": "adjoint.autograd.saved.saved_tensor:SavedTensor",
+    "Step": "adjoint.autograd.debug.backward_steps:Step",
+    "anomaly_mode": "adjoint.autograd.debug.anomaly_mode",
+    "backward_steps": "adjoint.autograd.debug.backward_steps:backward_steps",
+    "dependencies": "adjoint.autograd.debug.backward_steps:dependencies",
+    "detect_anomaly": "adjoint.autograd.debug.anomaly_mode:detect_anomaly",
+    "function": "adjoint.autograd.function",
     "graph": "adjoint.autograd.graph",
-    "SavedTensor": "adjoint.autograd.saved_tensor:SavedTensor", "Step": "adjoint.autograd.steps:Step",
-    "backward_steps": "adjoint.autograd.steps:backward_steps", "dependencies": "adjoint.autograd.steps:dependencies",
-    "anomaly_mode": "adjoint.autograd.anomaly_mode",
-    "detect_anomaly": "adjoint.autograd.anomaly_mode:detect_anomaly",
-    "set_detect_anomaly": "adjoint.autograd.anomaly_mode:set_detect_anomaly",
-    "is_anomaly_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_enabled",
-    "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode:is_anomaly_check_nan_enabled",
-    "GradcheckError": "adjoint.autograd.gradcheck:GradcheckError",
-    "gradcheck": "adjoint.autograd.gradcheck:gradcheck", "gradgradcheck": "adjoint.autograd.gradcheck:gradgradcheck",
-    "Variable": "adjoint.autograd.variable:Variable", "variable": "adjoint.autograd.variable",
-    "_unsafe_preserve_version_counter": "adjoint.autograd.versions:_unsafe_preserve_version_counter",
-    "_force_original_view_tracking": "adjoint.autograd.versions:_force_original_view_tracking",
-    "is_view_replay_enabled": "adjoint.autograd.versions:is_view_replay_enabled",
-    "memory_report": "adjoint.autograd.memory:memory_report", "why_no_grad": "adjoint.autograd.why:why_no_grad",
-}  # fmt: skip
+    "is_anomaly_check_nan_enabled": "adjoint.autograd.debug.anomaly_mode:is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled": "adjoint.autograd.debug.anomaly_mode:is_anomaly_enabled",
+    "memory_report": "adjoint.autograd.debug.memory_report:memory_report",
+    "set_detect_anomaly": "adjoint.autograd.debug.anomaly_mode:set_detect_anomaly",
+    "why_no_grad": "adjoint.autograd.debug.why_no_grad:why_no_grad",
+}
 
 
 class _Package(ModuleType):
@@ -91,5 +93,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
-
-place(__name__, {"profiler": "adjoint.profiler"})

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd import engine
-from adjoint.autograd.edges import GradientEdge, holder_of, place_of
-from adjoint.core.dtype import DTYPES, is_floating
-from adjoint.core.mode import mode, unusual
-from adjoint.core.size import Size
-from adjoint.core.tensor import Tensor, constant
-from adjoint.ops.selection import cast
+from adjoint.autograd.engine import engine
+from adjoint.autograd.graph import GradientEdge, holder_of, place_of
+from adjoint.core.dtype.dtype import DTYPES, is_floating
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.ops.elementwise.select import cast
 
 Place = Tensor | GradientEdge
 Tensors = Place | Sequence[Place]
@@ -128,7 +128,7 @@ def _for_each_row(
     walk: Callable[..., Sequence[Tensor | None]], roots: tuple[Place, ...], gradients: list[Tensor | None]
 ) -> Sequence[Tensor | None]:
     """`walk` for each row of the gradients, all at once. Raises RuntimeError unless a row has its output's shape."""
-    from adjoint.autograd.vmap import map_in_front
+    from adjoint.transforms.vmap.vmap import map_in_front
 
     for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
         shape = (root if isinstance(root, Tensor) else place_of(root)).shape

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, Self, TypeVar
 
-from adjoint.core.cut import Cut, cut_at, cut_here
-from adjoint.core.mode import Scope, mode, set_modes, switch, switch_back
-from adjoint.core.storage import INFERENCE
-from adjoint.core.tensor import Tensor
+from adjoint.core.runtime.mode import Scope, mode, set_modes, switch, switch_back
+from adjoint.core.tensor.detach_record import Cut, cut_at, cut_here
+from adjoint.core.tensor.storage import INFERENCE
+from adjoint.core.tensor.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Modes = dict[str, Any]

@@ -4,17 +4,72 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from adjoint.autograd.context import Context
-from adjoint.autograd.edges import GradientEdge, get_gradient_edge
-from adjoint.autograd.gathering import register_multi_grad_hook
-from adjoint.autograd.mutation import allow_mutation_on_saved_tensors
-from adjoint.autograd.saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from adjoint.core.hooks import Hook, Hooked, RemovableHandle
-from adjoint.core.site import user_site
-from adjoint.core.storage import mark_written
-from adjoint.core.tensor import Tensor
+from adjoint.autograd.function.context import Context
+from adjoint.autograd.hooks import register_multi_grad_hook
+from adjoint.autograd.saved.copy_on_write import allow_mutation_on_saved_tensors
+from adjoint.autograd.saved.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from adjoint.core.graph.hooks import Hook, Hooked, RemovableHandle
+from adjoint.core.graph.node import Leaf, edge
+from adjoint.core.graph.source_location import user_site
+from adjoint.core.tensor.storage import mark_written
+from adjoint.core.tensor.tensor import Tensor, wrap
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip
+
+
+class GradientEdge(NamedTuple):
+    """Output `output_nr` of `node`. `grad` and `backward` take edges for tensors.
+
+    `ownership_token` is what stands in the graph at this place.
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge along which the gradient of `tensor` comes in; it stays what it is when the tensor is written in place.
+
+    Raises RuntimeError for a tensor that does not require grad.
+    """
+    if tensor.node is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*edge(tensor.node), tensor.node)
+
+
+def place_of(x: Tensor | GradientEdge) -> Any:
+    """What stands in the graph for a tensor, None if nothing does, or for an edge.
+
+    Raises RuntimeError for an edge that was put together by hand from a node whose outputs are not known by number.
+    """
+    if isinstance(x, Tensor):
+        return x.node
+    if x.ownership_token is not None:
+        return x.ownership_token
+    if hasattr(x.node, "made"):
+        return x.node.made(x.output_nr)
+    if getattr(x.node, "outputs", 1) > 1:
+        raise RuntimeError(f"output {x.output_nr} of {x.node!r} is found by get_gradient_edge(tensor) only")
+    return x.node
+
+
+def holder_of(x: Tensor | GradientEdge) -> Tensor:
+    """The tensor in which the gradient comes to rest; for an edge to a non-leaf, one that nobody sees."""
+    if isinstance(x, Tensor):
+        return x
+    place = place_of(x)
+    leaf = place.variable if type(place) is Leaf else None
+    if leaf is not None and leaf.node is place:
+        return leaf
+    holder = wrap(None)
+    holder.node = place
+    return holder
 
 
 class Node(abc.ABC):
@@ -51,9 +106,3 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Count a write into the memory of each tensor, for those who wrote it behind the library's back."""
     for written in (tensor,) if isinstance(tensor, Tensor) else tensor:
         mark_written(written, user_site())
-
-
-__all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
-]  # fmt: skip

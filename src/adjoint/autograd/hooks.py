@@ -3,12 +3,125 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
-from adjoint.core.hooks import RemovableHandle, attach, hooks_of
-from adjoint.core.node import Leaf, Output
-from adjoint.core.tensor import Tensor, method
+from adjoint.autograd.engine.engine import running_pass
+from adjoint.autograd.engine.graph_task import Gradients
+from adjoint.core.graph.hooks import RemovableHandle, attach, hooks_of
+from adjoint.core.graph.node import Leaf, Output
+from adjoint.core.runtime.fork_safety import renewed
+from adjoint.core.tensor.tensor import Tensor, method
+
+_lock = renewed(Lock())
+_reached: WeakKeyDictionary[Gradients, set[Any]] = WeakKeyDictionary()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call `fn(gradients)` once a backward pass has computed the gradients of `tensors`: None for those it leaves out.
+
+    With `mode="any"`, `fn(gradient)` gets the first that is computed. Raises RuntimeError for a tensor that does not
+    require grad, ValueError for another mode.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if mode == "any":
+        once = _First(fn)
+        return Handles([t.register_hook(once) for t in tensors if t.node is not None])
+    for i, tensor in enumerate(tensors):
+        if tensor.node is None:
+            raise RuntimeError(f"register_multi_grad_hook: tensor {i} does not require grad")
+    gathering = _Gathering(fn, [tensor.node for tensor in tensors])
+    hooks = [gathering.receiver(i) for i in range(len(tensors))]
+    return Handles([t.register_hook(h) for t, h in zip(tensors, hooks, strict=True)])
+
+
+class Handles(RemovableHandle):
+    """Takes several hooks off."""
+
+    __slots__ = ("handles",)
+
+    def __init__(self, handles: Iterable[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take them off; once they are, do nothing."""
+        for handle in self.handles:
+            handle.remove()
+
+
+class _First:
+    """Passes on the first gradient of each pass."""
+
+    __slots__ = ("fn", "seen")
+
+    def __init__(self, fn: Callable[[Tensor], None]) -> None:
+        self.fn = fn
+        self.seen: WeakKeyDictionary[Gradients, bool] = WeakKeyDictionary()
+
+    def __call__(self, g: Tensor) -> None:
+        walk = _current()
+        with _lock:
+            seen = self.seen.get(walk, False)
+            self.seen[walk] = True
+        if not seen:
+            self.fn(g)
+
+
+class _Gathering:
+    """What has come in of the gradients of several tensors, for each pass that is under way."""
+
+    __slots__ = ("fn", "nodes", "passes")
+
+    def __init__(self, fn: Callable[[Sequence[Tensor | None]], None], nodes: list[Any]) -> None:
+        self.fn = fn
+        self.nodes = list(map(ref, nodes))  # the nodes hold the hooks, and these hold this
+        self.passes: WeakKeyDictionary[Gradients, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
+
+    def receiver(self, i: int) -> Callable[[Tensor], None]:
+        """The hook of tensor i."""
+
+        def receive(g: Tensor) -> None:
+            walk = _current()
+            with _lock:
+                if walk not in self.passes:
+                    nodes = [node() for node in self.nodes]
+                    will_run = _to_run(walk, nodes[i])
+                    self.passes[walk] = ([None] * len(nodes), [sum(node in will_run for node in nodes)])
+                gradients, missing = self.passes[walk]
+                gradients[i] = g
+                missing[0] -= 1
+                complete = missing[0] == 0
+            if complete:
+                del self.passes[walk]
+                self.fn(gradients)
+
+        return receive
+
+
+def _current() -> Gradients:
+    walk = running_pass()
+    if walk is None:
+        raise RuntimeError("a hook on several gradients was called outside of a backward pass")
+    return walk
+
+
+def _to_run(walk: Gradients, node: Any) -> set[Any]:
+    """The nodes that the pass has still to run, `node` the one that is running."""
+    reached = _reached.get(walk)
+    if reached is None:
+        reached = _reached[walk] = {node, *walk.arrived}
+        useful, stack = walk.useful, list(reached)
+        while stack:
+            for parent in stack.pop().parents:
+                if parent is not None and parent not in reached and (useful is None or parent in useful):
+                    reached.add(parent)
+                    stack.append(parent)
+    return reached
 
 
 @method

@@ -1,18 +1,40 @@
-"""From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run. Imported on the first `compile`."""
+"""From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run. Imported on the first `compile`.
+
+Modules, in reading order:
+
+- `compile`: `compile`: a function that is traced on its first call for each signature, and runs as native code from
+  then on.
+- `step_compiler`: One trace from beginning to end: what the step read and did in Python becomes guards and effects,
+  and is undone.
+- `trace`: Tracing: a call of the user's step becomes a graph, with the facts that it rests on.
+- `ir`: The intermediate representation: graphs of equations, views, and their evaluation.
+- `symbolic`: Expressions and gradients of graphs, for users.
+- `pipeline`: From a traced graph to kernels: rewrite, lay out, place, fuse, lower.
+- `passes`: Passes: from a graph to a better graph, and to the plan of its kernels and its memory.
+- `kernels`: Kinds of kernels: from a group of equations to the text of one function.
+- `llvm`: Native code: LLVM IR written as text, vector mathematics in it, and the engine which turns it into machine
+  code.
+- `build`: From a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind.
+- `program`: The compiled step: its buffers, its entry function, its backward node.
+- `runtime`: What runs a program's kernels: the entry into native code, and the threads that share their tiles.
+- `cache`: Compiled code kept between runs.
+- `report`: What a compiled step tells: `explain()`, memory, listings, a page.
+- `eager`: Compiled kernels for eager calls.
+"""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.later import later
-from adjoint.core.mode import mode, unusual
-from adjoint.core.native import eager_kernels as eager_kernels
+from adjoint.core.op.eager_kernels import eager_kernels as eager_kernels
+from adjoint.core.runtime.lazy_import import later
+from adjoint.core.runtime.mode import mode, unusual
 
 if TYPE_CHECKING:
-    from adjoint.compiler.expressions import as_function as as_function
-    from adjoint.compiler.expressions import symbolic as symbolic
-    from adjoint.compiler.gradient import compute_gradient as compute_gradient
+    from adjoint.compiler.symbolic.builder import as_function as as_function
+    from adjoint.compiler.symbolic.builder import symbolic as symbolic
+    from adjoint.compiler.symbolic.graph_gradient import compute_gradient as compute_gradient
 
 
 def is_compiling() -> bool:
@@ -67,4 +89,4 @@ __all__ = [
     "set_stance", "symbolic",
 ]  # fmt: skip
 if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = later(__name__, {"gradient": "compute_gradient", "expressions": "as_function symbolic"})
+    _, __getattr__, __dir__ = later(__name__, {"symbolic.graph_gradient": "compute_gradient", "symbolic.builder": "as_function symbolic"})

@@ -6,17 +6,17 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from adjoint.compiler import tree
-from adjoint.compiler.graph import Graph, Incoming, Value
-from adjoint.compiler.guard import Watch
-from adjoint.compiler.halves import Derived, Half, Past, cut
-from adjoint.compiler.history import Backward, Lost
-from adjoint.compiler.outcome import Leaf, Outcome, Results, finish
-from adjoint.compiler.plans import plan_of
-from adjoint.compiler.program import Program
-from adjoint.compiler.trace import Tracer
-from adjoint.core.precision import WHAT, held, setting
-from adjoint.core.tensor import Tensor
+from adjoint.compiler.cache.plan_cache import plan_of
+from adjoint.compiler.ir.graph import Graph, Incoming, Value
+from adjoint.compiler.passes.partition import Derived, Half, Past, cut
+from adjoint.compiler.program.backward_node import Backward, Lost
+from adjoint.compiler.program.program import Program
+from adjoint.compiler.trace.guards import Watch
+from adjoint.compiler.trace.step_outputs import Leaf, Outcome, Results, finish
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.op.matmul_precision import WHAT, held, setting
+from adjoint.core.runtime import pytree
+from adjoint.core.tensor.tensor import Tensor
 
 
 class Traced(NamedTuple):
@@ -60,7 +60,7 @@ def build(traced: Traced) -> Entry:
         program = Program(plan.graph, plan.fusion, plan.kernels, outcome, lost)
         keep()
         return Entry(program, outcome)
-    from adjoint.compiler.passes import has_products, simplified
+    from adjoint.compiler.pipeline import has_products, simplified
 
     count = len(graph.outputs)
     graph.outputs = [*graph.outputs, *past.gradients]
@@ -91,7 +91,7 @@ def assemble(
     graph: Graph, outcome: Outcome, lost: Any, precision: str, backward: Backward | None = None, parents: Any = None
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
-    from adjoint.compiler.passes import scheduled
+    from adjoint.compiler.pipeline import scheduled
 
     plan = scheduled(graph, [symbol for symbol, _ in outcome.writes], precision)
     outcome.follow(plan.graph.outputs)
@@ -100,7 +100,7 @@ def assemble(
 
 def _forward(graph: Graph, outcome: Outcome) -> Graph:
     """The part of the graph that the step itself needs."""
-    from adjoint.compiler.rewrite import without_dead
+    from adjoint.compiler.passes.simplify import without_dead
 
     out = Graph(graph.name)
     out.inputs = [v for v in graph.inputs if not isinstance(v.source, Incoming)]
@@ -126,5 +126,5 @@ class Entry:
         self.rebuild = itemgetter(0) if structure.kind is None else partial(_rebuilt, structure)
 
 
-def _rebuilt(structure: tree.Structure, leaves: tuple[Any, ...]) -> Any:
-    return tree.unflatten(structure, iter(leaves))
+def _rebuilt(structure: pytree.Structure, leaves: tuple[Any, ...]) -> Any:
+    return pytree.unflatten(structure, iter(leaves))

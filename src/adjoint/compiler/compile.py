@@ -9,15 +9,15 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from adjoint.compiler import tree
-from adjoint.compiler.graph import TraceError
-from adjoint.compiler.recompilation import Recompilation, why
-from adjoint.compiler.signature import Arguments, Signature
-from adjoint.compiler.sizes import Sizes
-from adjoint.core.collector import uncollected
-from adjoint.core.forking import renewed
-from adjoint.core.mode import mode, unusual
-from adjoint.core.spoken import spoken
+from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.trace.batch_sizes import Sizes
+from adjoint.compiler.trace.recompilation import Recompilation, why
+from adjoint.compiler.trace.signature import Arguments, Signature
+from adjoint.core.runtime import pytree
+from adjoint.core.runtime.fork_safety import renewed
+from adjoint.core.runtime.gc_pause import uncollected
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.package_name import spoken
 
 ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on keeps changing
@@ -134,31 +134,31 @@ class CompiledFunction:
     @property
     def kernels(self) -> list[dict[str, Any]]:
         """For each step of the program: its kind, its ops, the source lines they came from."""
-        from adjoint.compiler.explain import steps
+        from adjoint.compiler.report.explain import steps
 
         return steps(self._program())
 
     def explain(self) -> Any:
         """Which equations became which kernel, from which lines, and why each kernel begins where it does."""
-        from adjoint.compiler.explain import explain
+        from adjoint.compiler.report.explain import explain
 
         return explain(self._program())
 
     def memory(self) -> Any:
         """What lies where in the arena and when, and what is saved for backward, by which line; bytes."""
-        from adjoint.compiler.report import memory
+        from adjoint.compiler.report.memory_report import memory
 
         return memory(self._program())
 
     def source(self) -> str:
         """The generated LLVM of all kernels, and the Python function that calls them."""
-        from adjoint.compiler.listing import source
+        from adjoint.compiler.report.source_listing import source
 
         return source(self._program())
 
     def page(self) -> str:
         """All of this as one HTML page that needs nothing else."""
-        from adjoint.compiler.page import page
+        from adjoint.compiler.report.html_page import page
 
         return page(self._program())
 
@@ -171,7 +171,7 @@ class CompiledFunction:
         """Find or make the program for these arguments."""
         if unusual.count and mode.special:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
-        leaves, structure = tree.flatten((args, kwargs))
+        leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.signature(leaves, structure)
         with self._lock:
             signature = self._programs.pop(key, None) or Signature()
@@ -206,7 +206,7 @@ class CompiledFunction:
         self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]
     ) -> Any:
         """The result of the first call of a new program."""
-        from adjoint.compiler.outcome import Overlap
+        from adjoint.compiler.trace.step_outputs import Overlap
 
         reason = why(self.recompilations, signature, key, self._parameters, given)
         direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
@@ -236,7 +236,7 @@ class CompiledFunction:
     def _trace(self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A new program, and what takes back the state that its trace made."""
         with uncollected():
-            from adjoint.compiler.session import to_promote, traced
+            from adjoint.compiler.step_compiler import to_promote, traced
 
         for entry in signature.entries:
             signature.promoted.update(to_promote([g for g in entry.program.outcome.guards if not g.holds()]))

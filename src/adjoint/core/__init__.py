@@ -1,1 +1,11 @@
-"""What a tensor is and what an op is; everything else is built from these."""
+"""What a tensor is and what an op is; everything else is built from these.
+
+Modules, in reading order:
+
+- `runtime`: The state of a thread and of the process: modes, threads, forks, imports, and small tools.
+- `dtype`: Element types, their limits, and devices.
+- `graph`: The recorded graph: nodes, hooks, and the lines of user code that made them.
+- `op`: An op: its value, its gradient rules, and what a call of one does.
+- `tensor`: A tensor: its memory, its views, its versions, and how it prints.
+- `random`: Random numbers: generators with PyTorch's streams, and the distributions drawn from them.
+"""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import as_tensor, tensor
-from adjoint.functions.joining import stack
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import as_tensor, tensor
+from adjoint.functions.shape.join import stack
 
 TEXT = (str, bytes)
 np_str_obj_array_pattern = re.compile("[SaUO]")  # kinds of arrays that no tensor holds

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from adjoint.core.generator import Generator, default_generator
-from adjoint.core.tensor import Tensor, wrap
+from adjoint.core.random.generator import Generator, default_generator
+from adjoint.core.tensor.tensor import Tensor, wrap
 
 Sample_co = TypeVar("Sample_co", covariant=True)
 

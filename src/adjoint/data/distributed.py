@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from typing import Any
 
-from adjoint.core.generator import Generator
+from adjoint.core.random.generator import Generator
 from adjoint.data.sampler import Sampler
 
 

@@ -10,13 +10,13 @@ from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, Self, TypeVar
 
-from adjoint.core.generator import Generator
+from adjoint.core.random.generator import Generator
 from adjoint.data.collate import default_collate, default_convert
-from adjoint.data.crew import Crew
 from adjoint.data.dataset import Dataset, IterableDataset
 from adjoint.data.fetch import fetcher, kind_of
 from adjoint.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from adjoint.data.worker import Job
+from adjoint.data.worker_pool import Crew
 
 Sample_co = TypeVar("Sample_co", covariant=True)
 

@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from adjoint.core.dtype import float64
-from adjoint.core.generator import Generator, default_generator
-from adjoint.functions.creation import as_tensor
-from adjoint.functions.distributions import multinomial
+from adjoint.core.dtype.dtype import float64
+from adjoint.core.random.generator import Generator, default_generator
+from adjoint.functions.creation.creation import as_tensor
+from adjoint.functions.creation.sampling import multinomial
 
 Index_co = TypeVar("Index_co", covariant=True)
 DRAWN_AT_ONCE = 32  # with replacement PyTorch draws so many indices at a time, which fixes the use of the stream

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from adjoint.core.generator import default_generator
-from adjoint.core.threads import set_num_threads
-from adjoint.data.channel import pack, send
+from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.fetch import DatasetKind, Fetch, fetcher
+from adjoint.data.worker_pipe import pack, send
 
 BEGIN = "begin"
 LISTENS_FOR = 2.0  # seconds, after which a worker looks whether the process that it works for is still there

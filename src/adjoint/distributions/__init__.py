@@ -1,32 +1,55 @@
-"""Distributions: samples, densities, entropies and divergences, with gradients; transforms and constraints."""
+"""Distributions: samples, densities, entropies and divergences, with gradients; transforms and constraints.
+
+Modules, in reading order:
+
+- `parameters`: Parameters of distributions: brought to one shape, and probabilities and log-odds made from one
+  another.
+- `constraints`: Constraints: sets of values, each with a check whether elements, vectors or matrices are in it.
+- `distribution`: The distribution: shapes, checks of parameters and samples, and what all distributions can be asked.
+- `transforms`: Transforms: functions of known Jacobian, with their inverses, domains and codomains.
+- `exp_family`: The exponential family: entropy and divergence from the derivative of the log normalizer.
+- `independent`: The product of independent distributions, taken as one over larger events.
+- `probs_or_logits`: Distributions given by the probability of one of two outcomes, or by its log-odds.
+- `transformed_distribution`: The distribution of a function of what another distribution draws.
+- `folded_symmetric`: The absolute value of what is distributed evenly around 0: its density folded onto the positive
+  numbers.
+- `continuous`: Continuous distributions of numbers.
+- `discrete`: Discrete distributions.
+- `multivariate`: Distributions of vectors and matrices.
+- `kl`: The Kullback-Leibler divergence between two distributions.
+- `mixture_same_family`: Mixtures of distributions of one kind.
+"""
 
 from __future__ import annotations
 
-import sys
-
-from adjoint.distributions import constraint_registry, constraints, cross_divergences, divergences, kl, transforms
-from adjoint.distributions.bernoulli import Bernoulli, Geometric
-from adjoint.distributions.binomial import Binomial, NegativeBinomial, Poisson
-from adjoint.distributions.categorical import (
+from adjoint.distributions import constraints, kl, transforms
+from adjoint.distributions.constraints import registry as constraint_registry
+from adjoint.distributions.constraints.registry import biject_to, transform_to
+from adjoint.distributions.continuous.cauchy import Cauchy, HalfCauchy, StudentT
+from adjoint.distributions.continuous.continuous_bernoulli import ContinuousBernoulli
+from adjoint.distributions.continuous.dirichlet import Beta, Dirichlet, Kumaraswamy
+from adjoint.distributions.continuous.exponential import Exponential, Laplace, Pareto, Weibull
+from adjoint.distributions.continuous.gamma import Chi2, FisherSnedecor, Gamma, InverseGamma
+from adjoint.distributions.continuous.normal import HalfNormal, LogisticNormal, LogNormal, Normal
+from adjoint.distributions.continuous.relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
+from adjoint.distributions.continuous.uniform import GeneralizedPareto, Gumbel, Uniform
+from adjoint.distributions.continuous.von_mises import VonMises
+from adjoint.distributions.discrete.bernoulli import Bernoulli, Geometric
+from adjoint.distributions.discrete.binomial import Binomial, NegativeBinomial, Poisson
+from adjoint.distributions.discrete.categorical import (
     Categorical,
     Multinomial,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
-from adjoint.distributions.cauchy import Cauchy, HalfCauchy, StudentT
-from adjoint.distributions.constraint_registry import biject_to, transform_to
-from adjoint.distributions.continuous_bernoulli import ContinuousBernoulli
-from adjoint.distributions.dirichlet import Beta, Dirichlet, Kumaraswamy
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.exponential import Exponential, Laplace, Pareto, Weibull
-from adjoint.distributions.gamma import Chi2, FisherSnedecor, Gamma, InverseGamma
 from adjoint.distributions.independent import Independent
-from adjoint.distributions.kl import kl_divergence, register_kl
+from adjoint.distributions.kl import cross_family, same_family
+from adjoint.distributions.kl.registry import kl_divergence, register_kl
 from adjoint.distributions.mixture_same_family import MixtureSameFamily
-from adjoint.distributions.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
-from adjoint.distributions.normal import HalfNormal, LogisticNormal, LogNormal, Normal
-from adjoint.distributions.relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
+from adjoint.distributions.multivariate.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
+from adjoint.distributions.multivariate.wishart import LKJCholesky, Wishart
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import (
     AbsTransform,
@@ -50,9 +73,6 @@ from adjoint.distributions.transforms import (
     Transform,
     identity_transform,
 )
-from adjoint.distributions.uniform import GeneralizedPareto, Gumbel, Uniform
-from adjoint.distributions.von_mises import VonMises
-from adjoint.distributions.wishart import LKJCholesky, Wishart
 
 __all__ = [
     "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy", "Chi2",
@@ -68,16 +88,3 @@ __all__ = [
     "constraint_registry", "constraints", "identity_transform", "kl", "kl_divergence", "register_kl", "transform_to",
     "transforms",
 ]  # fmt: skip
-
-# Programs also import from a module for each distribution; a file here has several, under these names too.
-_ALSO = {
-    "bernoulli": "geometric", "binomial": "negative_binomial poisson", "categorical": "multinomial one_hot_categorical",
-    "cauchy": "half_cauchy studentT", "dirichlet": "beta kumaraswamy", "exponential": "laplace pareto weibull",
-    "gamma": "chi2 fishersnedecor inverse_gamma", "multivariate_normal": "lowrank_multivariate_normal",
-    "normal": "half_normal log_normal logistic_normal", "parameters": "utils",
-    "relaxed": "relaxed_bernoulli relaxed_categorical", "uniform": "generalized_pareto gumbel",
-    "wishart": "lkj_cholesky",
-}  # fmt: skip
-for _module, _names in _ALSO.items():
-    for _name in _names.split():
-        globals()[_name] = sys.modules[f"{__name__}.{_name}"] = sys.modules[f"{__name__}.{_module}"]

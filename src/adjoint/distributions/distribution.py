@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.size import Size
-from adjoint.core.tensor import Tensor
-from adjoint.distributions.constraint import Constraint, is_dependent, known
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions.constraints.constraint import Constraint, is_dependent, known
 from adjoint.distributions.parameters import broadcast_all, lazy_property
 
 

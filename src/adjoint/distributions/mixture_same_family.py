@@ -6,8 +6,8 @@ from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.distributions import constraints
-from adjoint.distributions.categorical import Categorical
-from adjoint.distributions.constraint import MixtureSameFamilyConstraint
+from adjoint.distributions.constraints.constraint import MixtureSameFamilyConstraint
+from adjoint.distributions.discrete.categorical import Categorical
 from adjoint.distributions.distribution import Distribution
 
 

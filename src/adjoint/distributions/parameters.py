@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
-from adjoint.core.dtype import get_default_dtype
-from adjoint.core.limits import finfo
-from adjoint.core.tensor import Tensor
-from adjoint.functions import creation
-from adjoint.functions.arrangement import broadcast_tensors
+from adjoint.core.dtype.dtype import get_default_dtype
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation import creation
+from adjoint.functions.shape.rearrange import broadcast_tensors
 
 EULER = 0.57721566490153286061  # -Γ'(1)
 

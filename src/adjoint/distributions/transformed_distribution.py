@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.size import Size
+from adjoint.core.tensor.size import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.independent import Independent

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from adjoint import nn
-from adjoint.array_api import statistical
-from adjoint.core.dtype import is_floating
-from adjoint.core.tensor import Tensor
-from adjoint.functions import creation, joining, shape
-from adjoint.functions.einsum import einsum
+from adjoint.core.dtype.dtype import is_floating
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation import creation
+from adjoint.functions.linalg.einsum import einsum
+from adjoint.functions.shape import join, shape
+from adjoint.interop.array_api import statistical
 
 LAYERS = ("EinMix", "Rearrange", "Reduce")
 
@@ -52,7 +53,7 @@ def register() -> type:
             return shape.permute(x, tuple(axes))
 
         def stack_on_zeroth_dimension(self, tensors: list[Tensor]) -> Tensor:
-            return joining.stack(tensors)
+            return join.stack(tensors)
 
         def add_axis(self, x: Tensor, new_position: int) -> Tensor:
             return shape.unsqueeze(x, new_position)
@@ -65,10 +66,10 @@ def register() -> type:
             return shape.expand(x, tuple(repeats))
 
         def tile(self, x: Tensor, repeats: Any) -> Tensor:
-            return joining.tile(x, tuple(repeats))
+            return join.tile(x, tuple(repeats))
 
         def concat(self, tensors: Any, axis: int) -> Tensor:
-            return joining.cat(tensors, axis)
+            return join.cat(tensors, axis)
 
         def is_float_type(self, x: Tensor) -> bool:
             return is_floating(x.array)

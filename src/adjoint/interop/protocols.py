@@ -1,14 +1,14 @@
-"""The answers to what other libraries ask a tensor (`core/protocols.py`)."""
+"""The answers to what other libraries ask a tensor (`core/tensor/protocols.py`)."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
 
-from adjoint import array_api
-from adjoint.functions.exchange import capsule
-from adjoint.interop.numpy_functions import function
-from adjoint.interop.numpy_ufuncs import ufunc
+from adjoint.functions.creation.buffers_dlpack import capsule
+from adjoint.interop import array_api
+from adjoint.interop.numpy.function_protocol import function
+from adjoint.interop.numpy.ufuncs import ufunc
 
 __all__ = ["capsule", "function", "meet_einops", "namespace", "ufunc"]
 
@@ -16,9 +16,9 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def namespace(api_version: str | None) -> Any:
-    """`adjoint.array_api`. Raises ValueError for a version of the standard that it does not implement."""
+    """`adjoint.interop.array_api`. Raises ValueError for a version of the standard that it does not implement."""
     if api_version is not None and api_version not in VERSIONS:
-        raise ValueError(f"array API {api_version!r}: adjoint.array_api implements {VERSIONS[-1]}")
+        raise ValueError(f"array API {api_version!r}: adjoint.interop.array_api implements {VERSIONS[-1]}")
     return array_api
 
 

@@ -1,127 +1,124 @@
-"""Neural networks: modules, which hold state, and the functions they call. Each is imported when it is first used."""
+"""Neural networks: modules, which hold state, and the functions they call. Each is imported when it is first used.
+
+Modules, in reading order:
+
+- `conv_grad`: The gradients of convolutions by themselves: what reaches the input, and what reaches the weight.
+- `functional`: The functions that modules are made of, under the names of `torch.nn.functional`.
+- `init`: First values of parameters.
+- `module`: `Module`: parameters, state, hooks, and how modules are walked.
+- `containers`: Containers of modules and of parameters.
+- `loss`: Losses as modules.
+- `layers`: Layers: modules that compute.
+- `utils`: Functions on the parameters of modules, and on sequences: limits for gradients, one vector of all, packing.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.elsewhere import place
-from adjoint.core.later import later
+from adjoint.core.runtime.lazy_import import later
 
 if TYPE_CHECKING:
-    from adjoint.nn import common_types as common_types
     from adjoint.nn import functional as functional
-    from adjoint.nn import grad as grad
     from adjoint.nn import init as init
-    from adjoint.nn import modules as modules
     from adjoint.nn import utils as utils
-    from adjoint.nn.activation import *
-    from adjoint.nn.adaptive_pooling import *
-    from adjoint.nn.adaptive_softmax import *
-    from adjoint.nn.attention import *
-    from adjoint.nn.comparing import *
-    from adjoint.nn.containers import *
-    from adjoint.nn.convolution import *
-    from adjoint.nn.dropout import *
-    from adjoint.nn.embedding import *
-    from adjoint.nn.group_normalization import *
-    from adjoint.nn.hooks import (
-        register_module_forward_hook as register_module_forward_hook,
-    )
-    from adjoint.nn.hooks import (
-        register_module_forward_pre_hook as register_module_forward_pre_hook,
-    )
-    from adjoint.nn.hooks import (
-        register_module_full_backward_hook as register_module_full_backward_hook,
-    )
-    from adjoint.nn.hooks import (
-        register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
-    )
-    from adjoint.nn.lazy import *
-    from adjoint.nn.linear import *
-    from adjoint.nn.loss import *
-    from adjoint.nn.margin_loss import *
-    from adjoint.nn.module import *
-    from adjoint.nn.normalization import *
-    from adjoint.nn.padding import *
-    from adjoint.nn.parallel import *
-    from adjoint.nn.parameter import Buffer as Buffer
-    from adjoint.nn.parameter import Parameter as Parameter
-    from adjoint.nn.parameter_dict import *
-    from adjoint.nn.parameter_list import *
-    from adjoint.nn.pooling import *
-    from adjoint.nn.recurrent import *
-    from adjoint.nn.recurrent_cells import *
-    from adjoint.nn.resampling import *
-    from adjoint.nn.shape import *
-    from adjoint.nn.transformer import *
-    from adjoint.nn.transposed_convolution import *
-    from adjoint.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
-    from adjoint.nn.uninitialized import UninitializedParameter as UninitializedParameter
+    from adjoint.nn.containers.containers import *
+    from adjoint.nn.containers.parameter_dict import *
+    from adjoint.nn.containers.parameter_list import *
+    from adjoint.nn.layers.activation import *
+    from adjoint.nn.layers.adaptive_pooling import *
+    from adjoint.nn.layers.attention import *
+    from adjoint.nn.layers.conv_transpose import *
+    from adjoint.nn.layers.convolution import *
+    from adjoint.nn.layers.dropout import *
+    from adjoint.nn.layers.embedding import *
+    from adjoint.nn.layers.flatten import *
+    from adjoint.nn.layers.group_norm import *
+    from adjoint.nn.layers.interpolate import *
+    from adjoint.nn.layers.lazy import *
+    from adjoint.nn.layers.linear import *
+    from adjoint.nn.layers.normalization import *
+    from adjoint.nn.layers.padding import *
+    from adjoint.nn.layers.pooling import *
+    from adjoint.nn.layers.recurrent import *
+    from adjoint.nn.layers.recurrent_cells import *
+    from adjoint.nn.layers.similarity import *
+    from adjoint.nn.layers.transformer import *
+    from adjoint.nn.loss.adaptive_softmax import *
+    from adjoint.nn.loss.losses import *
+    from adjoint.nn.loss.margin import *
+    from adjoint.nn.module.hooks import register_module_forward_hook as register_module_forward_hook
+    from adjoint.nn.module.hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+    from adjoint.nn.module.hooks import register_module_full_backward_hook as register_module_full_backward_hook
+    from adjoint.nn.module.hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
+    from adjoint.nn.module.module import *
+    from adjoint.nn.module.parameter import Buffer as Buffer
+    from adjoint.nn.module.parameter import Parameter as Parameter
+    from adjoint.nn.module.uninitialized import UninitializedBuffer as UninitializedBuffer
+    from adjoint.nn.module.uninitialized import UninitializedParameter as UninitializedParameter
 
-_PARTS = "common_types functional grad init modules utils"
+_PARTS = "functional init utils"
 _HOMES = {
-    "activation": """
-        CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish
-        PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink Softsign
-        Tanh Tanhshrink Threshold
+    "containers.containers": "ModuleDict ModuleList Sequential",
+    "containers.parameter_dict": "ParameterDict",
+    "containers.parameter_list": "ParameterList",
+    "layers.activation": """
+        CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish PReLU
+        RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink Softsign Tanh
+        Tanhshrink Threshold
     """,
-    "adaptive_pooling": """
-        AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d
-        LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d
+    "layers.adaptive_pooling": """
+        AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d LPPool1d
+        LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d
     """,
-    "adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
-    "attention": "MultiheadAttention",
-    "comparing": """
-        Bilinear CosineEmbeddingLoss CosineSimilarity HingeEmbeddingLoss KLDivLoss MarginRankingLoss
-        PairwiseDistance SoftMarginLoss TripletMarginLoss
-    """,
-    "containers": "ModuleDict ModuleList Sequential",
-    "convolution": "Conv1d Conv2d Conv3d Fold Unfold",
-    "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
-    "embedding": "Embedding EmbeddingBag",
-    "group_normalization": "CrossMapLRN2d GroupNorm LocalResponseNorm RMSNorm",
-    "hooks": """
-        register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook
-        register_module_full_backward_pre_hook
-    """,
-    "lazy": """
-        LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d
-        LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d
-        LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear
-    """,
-    "linear": "Identity Linear",
-    "loss": "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss",
-    "margin_loss": """
-        CTCLoss GaussianNLLLoss LinearCrossEntropyLoss LinearCrossEntropyOptions MultiLabelMarginLoss
-        MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss2d PoissonNLLLoss TripletMarginWithDistanceLoss
-    """,
-    "module": "Module",
-    "normalization": "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm",
-    "padding": """
-        CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d
-        ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
-        ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d
-    """,
-    "parallel": "Container DataParallel SyncBatchNorm",
-    "parameter": "Buffer Parameter",
-    "parameter_dict": "ParameterDict",
-    "parameter_list": "ParameterList",
-    "pooling": "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d",
-    "recurrent": "GRU LSTM RNN RNNBase",
-    "recurrent_cells": "GRUCell LSTMCell RNNCell RNNCellBase",
-    "resampling": """
+    "layers.attention": "MultiheadAttention",
+    "layers.conv_transpose": "ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "layers.convolution": "Conv1d Conv2d Conv3d Fold Unfold",
+    "layers.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+    "layers.embedding": "Embedding EmbeddingBag",
+    "layers.flatten": "Flatten Unflatten",
+    "layers.group_norm": "CrossMapLRN2d GroupNorm LocalResponseNorm RMSNorm",
+    "layers.interpolate": """
         AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d ChannelShuffle PixelShuffle PixelUnshuffle
         Upsample UpsamplingBilinear2d UpsamplingNearest2d
     """,
-    "shape": "Flatten Unflatten",
-    "transformer": """
-        Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
-        TransformerEncoderLayer
+    "layers.lazy": """
+        LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d
+        LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+        LazyLinear
     """,
-    "transposed_convolution": "ConvTranspose1d ConvTranspose2d ConvTranspose3d",
-    "uninitialized": "UninitializedBuffer UninitializedParameter",
+    "layers.linear": "Identity Linear",
+    "layers.normalization": """
+        BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm
+    """,
+    "layers.padding": """
+        CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d
+        ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d
+        ZeroPad3d
+    """,
+    "layers.pooling": "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d",
+    "layers.recurrent": "GRU LSTM RNN RNNBase",
+    "layers.recurrent_cells": "GRUCell LSTMCell RNNCell RNNCellBase",
+    "layers.similarity": """
+        Bilinear CosineEmbeddingLoss CosineSimilarity HingeEmbeddingLoss KLDivLoss MarginRankingLoss
+        PairwiseDistance SoftMarginLoss TripletMarginLoss
+    """,
+    "layers.transformer": """
+        Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer
+    """,
+    "loss.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
+    "loss.losses": "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss",
+    "loss.margin": """
+        CTCLoss GaussianNLLLoss LinearCrossEntropyLoss LinearCrossEntropyOptions MultiLabelMarginLoss
+        MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss2d PoissonNLLLoss TripletMarginWithDistanceLoss
+    """,
+    "module.hooks": """
+        register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook
+        register_module_full_backward_pre_hook
+    """,
+    "module.module": "Module",
+    "module.parameter": "Buffer Parameter",
+    "module.uninitialized": "UninitializedBuffer UninitializedParameter",
 }
 if not TYPE_CHECKING:
     __all__, __getattr__, __dir__ = later(__name__, _HOMES, parts=_PARTS)
-
-place(__name__, {}, dict.fromkeys(("intrinsic", "quantized"), "there are no quantised numbers"))

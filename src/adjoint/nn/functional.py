@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.elsewhere import place
-from adjoint.core.later import later
-from adjoint.core.tensor import Tensor
-from adjoint.functions import pointwise
+from adjoint.core.runtime.lazy_import import later
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.elementwise import pointwise
 
 if TYPE_CHECKING:
-    from adjoint.functions.activation import (
+    from adjoint.functions.elementwise.activation import (
         elu,
         gelu,
         hardtanh,
@@ -25,7 +24,59 @@ if TYPE_CHECKING:
         softplus,
         tanhshrink,
     )  # fmt: skip
-    from adjoint.functions.adaptive_pooling import (
+    from adjoint.functions.elementwise.gated_activation import (
+        celu,
+        glu,
+        hardshrink,
+        hardsigmoid,
+        hardswish,
+        mish,
+        prelu,
+        softshrink,
+        softsign,
+    )
+    from adjoint.functions.elementwise.inplace_activation import (
+        alpha_dropout,
+        elu_,
+        feature_alpha_dropout,
+        hardtanh_,
+        leaky_relu_,
+        rrelu,
+    )
+    from adjoint.functions.elementwise.pointwise import sigmoid, tanh
+    from adjoint.functions.elementwise.relu_variants import celu_, rrelu_, selu_, threshold, threshold_
+    from adjoint.functions.linalg.distance import pdist
+    from adjoint.functions.linalg.matmul import linear
+    from adjoint.functions.loss.classification import cross_entropy, nll_loss, one_hot
+    from adjoint.functions.loss.ctc import ctc_loss
+    from adjoint.functions.loss.margin import (
+        gaussian_nll_loss,
+        linear_cross_entropy,
+        multi_margin_loss,
+        multilabel_margin_loss,
+        multilabel_soft_margin_loss,
+        poisson_nll_loss,
+        triplet_margin_with_distance_loss,
+    )
+    from adjoint.functions.loss.regression import (
+        binary_cross_entropy,
+        binary_cross_entropy_with_logits,
+        huber_loss,
+        l1_loss,
+        mse_loss,
+        smooth_l1_loss,
+    )  # fmt: skip
+    from adjoint.functions.loss.similarity import (
+        bilinear,
+        cosine_embedding_loss,
+        hinge_embedding_loss,
+        kl_div,
+        margin_ranking_loss,
+        pairwise_distance,
+        soft_margin_loss,
+        triplet_margin_loss,
+    )
+    from adjoint.functions.nn.adaptive_pooling import (
         adaptive_max_pool1d,
         adaptive_max_pool1d_with_indices,
         adaptive_max_pool2d,
@@ -40,81 +91,21 @@ if TYPE_CHECKING:
         lp_pool2d,
         lp_pool3d,
     )
-    from adjoint.functions.attention import scaled_dot_product_attention
-    from adjoint.functions.channel_dropout import dropout1d, dropout2d, dropout3d
-    from adjoint.functions.channels import channel_shuffle, gumbel_softmax, local_response_norm, native_channel_shuffle
-    from adjoint.functions.classification import cross_entropy, nll_loss, one_hot
-    from adjoint.functions.comparing_loss import (
-        bilinear,
-        cosine_embedding_loss,
-        hinge_embedding_loss,
-        kl_div,
-        margin_ranking_loss,
-        pairwise_distance,
-        soft_margin_loss,
-        triplet_margin_loss,
+    from adjoint.functions.nn.attention import scaled_dot_product_attention
+    from adjoint.functions.nn.channel_ops import (
+        channel_shuffle,
+        gumbel_softmax,
+        local_response_norm,
+        native_channel_shuffle,
     )
-    from adjoint.functions.convolution import conv1d, conv2d, conv3d, pad, unfold
-    from adjoint.functions.distance import pdist
-    from adjoint.functions.dropping import dropout
-    from adjoint.functions.embedding import embedding
-    from adjoint.functions.embedding_bag import embedding_bag
-    from adjoint.functions.gating import (
-        celu,
-        glu,
-        hardshrink,
-        hardsigmoid,
-        hardswish,
-        mish,
-        prelu,
-        softshrink,
-        softsign,
-    )
-    from adjoint.functions.grid import affine_grid, grid_sample
-    from adjoint.functions.group_normalization import group_norm, rms_norm
-    from adjoint.functions.inplace_activation import (
-        alpha_dropout,
-        elu_,
-        feature_alpha_dropout,
-        hardtanh_,
-        leaky_relu_,
-        rrelu,
-    )
-    from adjoint.functions.linear import linear
-    from adjoint.functions.loss import (
-        binary_cross_entropy,
-        binary_cross_entropy_with_logits,
-        huber_loss,
-        l1_loss,
-        mse_loss,
-        smooth_l1_loss,
-    )  # fmt: skip
-    from adjoint.functions.margin_loss import (
-        gaussian_nll_loss,
-        linear_cross_entropy,
-        multi_margin_loss,
-        multilabel_margin_loss,
-        multilabel_soft_margin_loss,
-        poisson_nll_loss,
-        triplet_margin_with_distance_loss,
-    )
-    from adjoint.functions.multihead import multi_head_attention_forward
-    from adjoint.functions.normalization import batch_norm, cosine_similarity, instance_norm, layer_norm, normalize
-    from adjoint.functions.placing import fold, max_unpool1d, max_unpool2d, max_unpool3d
-    from adjoint.functions.pointwise import sigmoid, tanh
-    from adjoint.functions.pooling import (
-        avg_pool1d,
-        avg_pool2d,
-        avg_pool3d,
-        max_pool1d,
-        max_pool1d_with_indices,
-        max_pool2d,
-        max_pool2d_with_indices,
-        max_pool3d,
-        max_pool3d_with_indices,
-    )
-    from adjoint.functions.rectifiers import celu_, rrelu_, selu_, threshold, threshold_
-    from adjoint.functions.resampling import (
+    from adjoint.functions.nn.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
+    from adjoint.functions.nn.convolution import conv1d, conv2d, conv3d, pad, unfold
+    from adjoint.functions.nn.dropout import dropout, dropout1d, dropout2d, dropout3d
+    from adjoint.functions.nn.embedding import embedding
+    from adjoint.functions.nn.embedding_bag import embedding_bag
+    from adjoint.functions.nn.grid_sample import affine_grid, grid_sample
+    from adjoint.functions.nn.group_norm import group_norm, rms_norm
+    from adjoint.functions.nn.interpolate import (
         adaptive_avg_pool1d,
         adaptive_avg_pool2d,
         adaptive_avg_pool3d,
@@ -125,8 +116,20 @@ if TYPE_CHECKING:
         upsample_bilinear,
         upsample_nearest,
     )
-    from adjoint.functions.sequence_loss import ctc_loss
-    from adjoint.functions.transposed_convolution import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
+    from adjoint.functions.nn.multihead_attention import multi_head_attention_forward
+    from adjoint.functions.nn.normalization import batch_norm, cosine_similarity, instance_norm, layer_norm, normalize
+    from adjoint.functions.nn.pooling import (
+        avg_pool1d,
+        avg_pool2d,
+        avg_pool3d,
+        max_pool1d,
+        max_pool1d_with_indices,
+        max_pool2d,
+        max_pool2d_with_indices,
+        max_pool3d,
+        max_pool3d_with_indices,
+    )
+    from adjoint.functions.nn.unpool_fold import fold, max_unpool1d, max_unpool2d, max_unpool3d
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -152,54 +155,56 @@ __all__ = [
     "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 _HOMES = {
-    "activation": """
-        elu gelu hardtanh leaky_relu log_softmax logsigmoid relu6 selu silu softmax softmin
-        softplus tanhshrink
+    "elementwise.activation": """
+        elu gelu hardtanh leaky_relu log_softmax logsigmoid relu6 selu silu softmax softmin softplus tanhshrink
     """,
-    "adaptive_pooling": """
+    "elementwise.gated_activation": """
+        celu glu hardshrink hardsigmoid hardswish mish prelu softshrink softsign
+    """,
+    "elementwise.inplace_activation": "alpha_dropout elu_ feature_alpha_dropout hardtanh_ leaky_relu_ rrelu",
+    "elementwise.pointwise": "sigmoid tanh",
+    "elementwise.relu_variants": "celu_ rrelu_ selu_ threshold threshold_",
+    "linalg.distance": "pdist",
+    "linalg.matmul": "linear",
+    "loss.classification": "cross_entropy nll_loss one_hot",
+    "loss.ctc": "ctc_loss",
+    "loss.margin": """
+        gaussian_nll_loss linear_cross_entropy multi_margin_loss multilabel_margin_loss
+        multilabel_soft_margin_loss poisson_nll_loss triplet_margin_with_distance_loss
+    """,
+    "loss.regression": """
+        binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss
+    """,
+    "loss.similarity": """
+        bilinear cosine_embedding_loss hinge_embedding_loss kl_div margin_ranking_loss pairwise_distance
+        soft_margin_loss triplet_margin_loss
+    """,
+    "nn.adaptive_pooling": """
         adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
         adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices
         fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
         fractional_max_pool3d_with_indices lp_pool1d lp_pool2d lp_pool3d
     """,
-    "attention": "scaled_dot_product_attention",
-    "channel_dropout": "dropout1d dropout2d dropout3d",
-    "channels": "channel_shuffle gumbel_softmax local_response_norm native_channel_shuffle",
-    "classification": "cross_entropy nll_loss one_hot",
-    "comparing_loss": """
-        bilinear cosine_embedding_loss hinge_embedding_loss kl_div margin_ranking_loss pairwise_distance
-        soft_margin_loss triplet_margin_loss
+    "nn.attention": "scaled_dot_product_attention",
+    "nn.channel_ops": "channel_shuffle gumbel_softmax local_response_norm native_channel_shuffle",
+    "nn.conv_transpose": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
+    "nn.convolution": "conv1d conv2d conv3d pad unfold",
+    "nn.dropout": "dropout dropout1d dropout2d dropout3d",
+    "nn.embedding": "embedding",
+    "nn.embedding_bag": "embedding_bag",
+    "nn.grid_sample": "affine_grid grid_sample",
+    "nn.group_norm": "group_norm rms_norm",
+    "nn.interpolate": """
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d interpolate pixel_shuffle pixel_unshuffle
+        upsample upsample_bilinear upsample_nearest
     """,
-    "convolution": "conv1d conv2d conv3d pad unfold",
-    "distance": "pdist",
-    "dropping": "dropout",
-    "embedding": "embedding",
-    "embedding_bag": "embedding_bag",
-    "gating": "celu glu hardshrink hardsigmoid hardswish mish prelu softshrink softsign",
-    "grid": "affine_grid grid_sample",
-    "group_normalization": "group_norm rms_norm",
-    "inplace_activation": "alpha_dropout elu_ feature_alpha_dropout hardtanh_ leaky_relu_ rrelu",
-    "linear": "linear",
-    "loss": "binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss",
-    "margin_loss": """
-        gaussian_nll_loss linear_cross_entropy multi_margin_loss multilabel_margin_loss
-        multilabel_soft_margin_loss poisson_nll_loss triplet_margin_with_distance_loss
+    "nn.multihead_attention": "multi_head_attention_forward",
+    "nn.normalization": "batch_norm cosine_similarity instance_norm layer_norm normalize",
+    "nn.pooling": """
+        avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
+        max_pool3d max_pool3d_with_indices
     """,
-    "multihead": "multi_head_attention_forward",
-    "normalization": "batch_norm cosine_similarity instance_norm layer_norm normalize",
-    "placing": "fold max_unpool1d max_unpool2d max_unpool3d",
-    "pointwise": "sigmoid tanh",
-    "pooling": """
-        avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d
-        max_pool2d_with_indices max_pool3d max_pool3d_with_indices
-    """,
-    "rectifiers": "celu_ rrelu_ selu_ threshold threshold_",
-    "resampling": """
-        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d interpolate pixel_shuffle
-        pixel_unshuffle upsample upsample_bilinear upsample_nearest
-    """,
-    "sequence_loss": "ctc_loss",
-    "transposed_convolution": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
+    "nn.unpool_fold": "fold max_unpool1d max_unpool2d max_unpool3d",
 }
 if not TYPE_CHECKING:
     _, __getattr__, __dir__ = later(__name__, _HOMES, "adjoint.functions")
@@ -213,6 +218,3 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 def relu_(input: Tensor) -> Tensor:
     """`relu` written into its input."""
     return relu(input, inplace=True)
-
-
-place(__name__, {"grad": "adjoint.nn.grad", "_Reduction": "adjoint.nn._reduction"})

@@ -9,17 +9,61 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.generator import default_generator
-from adjoint.core.mode import Scope
-from adjoint.core.tensor import Tensor, wrap
-from adjoint.nn import truncated
+from adjoint.core.random import samplers
+from adjoint.core.random.generator import Generator, default_generator
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.functions.api.memory_format import as_it_lies, memory_order
 
 __all__ = [
-    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
-    "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse",
-    "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_", "xavier_uniform",
-    "xavier_uniform_", "zeros_",
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
+    "kaiming_normal_", "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal",
+    "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_",
+    "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
+
+
+Array = Any
+
+
+def from_normal(like: Tensor, mean: float, std: float, low: float, high: float, source: Generator) -> Array:
+    """Normal numbers, drawn again where they lie outside [low, high]."""
+    kind = like.array.dtype
+    sample = _normal(like, mean, std, source, not like.is_contiguous())
+    first, last, gappy = kind.type(low), kind.type(high), memory_order(like) is not None
+    while (outside := (sample < first) | (sample > last)).any():
+        sample = np.where(outside, _normal(like, mean, std, source, gappy), sample)
+    return sample
+
+
+def from_uniform(like: Tensor, mean: float, std: float, low: float, high: float, source: Generator) -> Array:
+    """Uniform numbers of [low, high), drawn again unless the density there is above its peak times a uniform."""
+    kind = like.array.dtype
+    wide = np.dtype(np.float32) if kind.itemsize == 2 else kind
+    peak = -0.5 * ((max(low, min(mean, high)) - mean) / std) ** 2
+    sample = np.zeros(like.shape, kind)
+    pending = np.ones(like.shape, np.bool_)
+    while pending.any():
+        candidate = _uniform(like, low, high, source)
+        sample = np.where(pending, candidate, sample)
+        density = candidate
+        for step in (lambda x: x - mean, lambda x: x / std, np.square, lambda x: x * -0.5, lambda x: x - peak):
+            density = step(density.astype(wide)).astype(kind)
+        with np.errstate(divide="ignore"):
+            pending &= np.log(_uniform(like, 0.0, 1.0, source)) > density
+    return sample
+
+
+def _normal(like: Tensor, mean: float, std: float, source: Generator, serial: bool) -> Array:
+    kind = like.array.dtype
+    if serial:
+        return as_it_lies(like, lambda n: wrap(samplers.serial_normal(source, n, kind, mean, std))).array
+    return as_it_lies(like, lambda n: wrap(source.normal(n, kind, mean, std))).array
+
+
+def _uniform(like: Tensor, low: float, high: float, source: Generator) -> Array:
+    return as_it_lies(like, lambda n: wrap(source.uniform(n, like.array.dtype, low, high))).array
+
 
 GAINS = {"sigmoid": 1, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
 LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -160,7 +204,7 @@ def trunc_normal_(
         return tensor
     source = generator or default_generator
     inside = math.erf((b - mean) / std / math.sqrt(2)) / 2 - math.erf((a - mean) / std / math.sqrt(2)) / 2
-    draw = truncated.from_normal if inside > 0.3 else truncated.from_uniform
+    draw = from_normal if inside > 0.3 else from_uniform
     return _assigned(tensor, draw(tensor, mean, std, a, b, source))
 
 

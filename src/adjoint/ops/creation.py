@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.families import primitive
-from adjoint.core.spec import Spec
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
 
 
 @primitive(family="full", spec=lambda *, shape, value, dtype: Spec(shape, dtype))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adjoint.core.families import OPERANDS
-from adjoint.core.tensor import Tensor
-from adjoint.ops import arithmetic, bitwise, comparison
+from adjoint.core.op.families import OPERANDS
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.elementwise import arithmetic, bitwise, comparison
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.dtype import float64
-from adjoint.core.limits import finfo
-from adjoint.core.mode import concrete, setting, watch
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import zeros
-from adjoint.optim.entries import counted, entries
-from adjoint.optim.groups import Group, describe, index_of, with_gradients
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_one_element, fitted, flag, scalar
+from adjoint.core.dtype.dtype import float64
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.runtime.mode import concrete, setting, watch
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import zeros
+from adjoint.optim.step.hyperparameters import check_one_element, fitted, flag, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, describe, index_of, with_gradients
+from adjoint.optim.step.per_parameter_state import counted, entries
 
 
 class Adafactor(Optimizer):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import mode, setting
-from adjoint.core.native import Native
-from adjoint.core.routine import Routine
-from adjoint.core.tensor import Tensor
-from adjoint.functions.pointwise import maximum
-from adjoint.optim.entries import elapsed, entries
-from adjoint.optim.groups import Group, with_gradients
-from adjoint.optim.means import follow, is_slow
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_adaptive, check_implementation, flag, scalar
-from adjoint.optim.whole import change
+from adjoint.core.op.eager_kernels import Native, Routine
+from adjoint.core.runtime.mode import mode, setting
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.elementwise.pointwise import maximum
+from adjoint.optim.step.fused_update import change, follow, is_slow
+from adjoint.optim.step.hyperparameters import check_adaptive, check_implementation, flag, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, with_gradients
+from adjoint.optim.step.per_parameter_state import elapsed, entries
 
 
 class Adam(Optimizer):
@@ -112,3 +110,22 @@ def _move(
 
 ADAM = Routine("adam")
 MOVE = Native("adam", _move, 4e-8, written=(0, 2, 3, 4))
+
+
+class AdamW(Adam):
+    """Adam after p ← (1 - lr weight_decay) p: the decay does not pass through the running means.
+
+    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2017.
+    """
+
+    decoupled = True
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.dtype import float64
-from adjoint.core.mode import concrete, setting
-from adjoint.core.native import Native
-from adjoint.optim.entries import counted, entries, of_numbers, single
-from adjoint.optim.groups import Group, with_gradients
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_learning_rate, check_number, flag, scalar
-from adjoint.optim.whole import change
+from adjoint.core.dtype.dtype import float64
+from adjoint.core.op.eager_kernels import Native
+from adjoint.core.runtime.mode import concrete, setting
+from adjoint.optim.step.fused_update import change
+from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, flag, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, with_gradients
+from adjoint.optim.step.per_parameter_state import counted, entries, of_numbers, single
 
 
 class ASGD(Optimizer):

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad, no_grad
-from adjoint.core.mode import refuse_while_tracing
-from adjoint.functions.complex import view_as_real
-from adjoint.functions.creation import zeros
-from adjoint.functions.joining import cat
-from adjoint.optim.groups import Group
+from adjoint.core.runtime.mode import refuse_while_tracing
+from adjoint.functions.creation.creation import zeros
+from adjoint.functions.elementwise.complex import view_as_real
+from adjoint.functions.shape.join import cat
 from adjoint.optim.line_search import Point, strong_wolfe
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_learning_rate, scalar
+from adjoint.optim.step.hyperparameters import check_learning_rate, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group
 
 LEAST_CURVATURE = 1e-10  # of a pair of changes that is remembered
 

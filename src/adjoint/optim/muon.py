@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from adjoint.core.dtype import bfloat16
-from adjoint.core.mode import concrete, setting, watch
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import zeros_like
-from adjoint.functions.linear import addmm
-from adjoint.optim.groups import Group, describe, index_of, with_gradients
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_one_element, flag, scalar
+from adjoint.core.dtype.dtype import bfloat16
+from adjoint.core.runtime.mode import concrete, setting, watch
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import zeros_like
+from adjoint.functions.linalg.matmul import addmm
+from adjoint.optim.step.hyperparameters import check_one_element, flag, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, describe, index_of, with_gradients
 
 RATES = ("original", "match_rms_adamw")  # how the rate depends on a matrix's shape
 

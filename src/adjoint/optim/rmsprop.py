@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import setting
-from adjoint.core.native import Native
-from adjoint.optim.entries import elapsed, entries
-from adjoint.optim.groups import Group, with_gradients
-from adjoint.optim.means import follow, is_slow
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_learning_rate, check_number, flag, scalar
-from adjoint.optim.whole import change
+from adjoint.core.op.eager_kernels import Native
+from adjoint.core.runtime.mode import setting
+from adjoint.optim.step.fused_update import change, follow, is_slow
+from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, flag, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, with_gradients
+from adjoint.optim.step.per_parameter_state import elapsed, entries
 
 
 class RMSprop(Optimizer):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import concrete, setting
-from adjoint.core.native import Native
-from adjoint.functions.creation import full_like
-from adjoint.functions.pointwise import where
-from adjoint.optim.entries import elapsed, entries
-from adjoint.optim.groups import Group, with_gradients
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_learning_rate, flag
-from adjoint.optim.whole import change
+from adjoint.core.op.eager_kernels import Native
+from adjoint.core.runtime.mode import concrete, setting
+from adjoint.functions.creation.creation import full_like
+from adjoint.functions.elementwise.pointwise import where
+from adjoint.optim.step.fused_update import change
+from adjoint.optim.step.hyperparameters import check_learning_rate, flag
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, with_gradients
+from adjoint.optim.step.per_parameter_state import elapsed, entries
 
 
 class Rprop(Optimizer):

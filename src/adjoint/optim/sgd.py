@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import concrete, mode, setting, watch
-from adjoint.core.native import Native
-from adjoint.core.routine import Routine
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import zeros_like
-from adjoint.optim.groups import Group, with_gradients
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.options import check_implementation, check_learning_rate, check_number, flag, scalar
-from adjoint.optim.whole import change
+from adjoint.core.op.eager_kernels import Native, Routine
+from adjoint.core.runtime.mode import concrete, mode, setting, watch
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import zeros_like
+from adjoint.optim.step.fused_update import change
+from adjoint.optim.step.hyperparameters import check_implementation, check_learning_rate, check_number, flag, scalar
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, with_gradients
 
 
 class SGD(Optimizer):

@@ -8,13 +8,13 @@ from math import cos, pi
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.dtype import int64
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import tensor
-from adjoint.nn.module import Module
-from adjoint.nn.normalization import BatchNorm
-from adjoint.optim.optimizer import Optimizer
-from adjoint.optim.schedule import LRScheduler, for_each_group
+from adjoint.core.dtype.dtype import int64
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import tensor
+from adjoint.nn.layers.normalization import BatchNorm
+from adjoint.nn.module.module import Module
+from adjoint.optim.lr.scheduler import LRScheduler, for_each_group
+from adjoint.optim.step.optimizer import Optimizer
 
 __all__ = [
     "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",

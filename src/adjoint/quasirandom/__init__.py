@@ -1,4 +1,9 @@
-"""Numbers that fill space more evenly than random ones: Sobol's sequence."""
+"""Numbers that fill space more evenly than random ones: Sobol's sequence.
+
+Modules, in reading order:
+
+- `directions`: Direction numbers of Sobol's sequence in up to 21,201 dimensions.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from adjoint.core.dtype import default, numpy_dtype
-from adjoint.core.generator import Generator
-from adjoint.core.tensor import Tensor, constant
-from adjoint.functions.joining import cat
-from adjoint.functions.random import randint
+from adjoint.core.dtype.dtype import default, numpy_dtype
+from adjoint.core.random.generator import Generator
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.creation.random import randint
+from adjoint.functions.shape.join import cat
 from adjoint.quasirandom.directions import BITS, MAXIMUM, directions
 
 __all__ = ["SobolEngine"]

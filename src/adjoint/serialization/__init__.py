@@ -1,4 +1,32 @@
-"""Values on disk: PyTorch's format and safetensors, and atomic replacement of files."""
+"""Values on disk: PyTorch's format and safetensors, and atomic replacement of files.
+
+Modules, in reading order:
+
+- `atomic`: Replace a file whole or not at all, whatever happens to the process, the disk or the machine meanwhile.
+- `format_sniffing`: Recognise files that are no safetensors files by their first bytes, and say how to turn them into
+  one.
+- `inert_classes`: Which classes a file may have instances of though nobody named them: those that run nothing when
+  they are made.
+- `mmap_options`: In which byte order files are read that do not say theirs: those PyTorch wrote before 2.1.
+- `safetensors`: Safetensors: named arrays as plain data, an 8-byte length, a JSON header of that length, then every
+  tensor's bytes.
+- `zip_archive`: ZIP archives of uncompressed records, the container of PyTorch's files: written aligned, read with
+  distrust.
+- `numpy_values`: NumPy's arrays and scalars in pickles: numbers only, made without NumPy's own reconstruction.
+- `safe_globals`: What files may refer to by name: the list that users extend, and the names of PyTorch that stand for
+  ours.
+- `safetensors_tree`: Tensors and nested Python containers of them in a safetensors file: `save_safetensors(obj, f)`
+  and its inverse.
+- `torch_writer`: Write files as PyTorch does: a pickle of the value, in which tensors refer to storages, and those
+  beside it.
+- `unpickler`: Read pickles without Python's own unpickler: a small stack machine that can call nothing but what it is
+  given.
+- `tensor_rebuild`: Tensors from what PyTorch's pickles say of them: a storage, an offset, sizes and strides.
+- `torch_reader`: Read PyTorch's files: ZIP archives of a pickle and its storages, and the streams that were written
+  before 1.6.
+- `files`: `save` and `load`: PyTorch's files, which no file's author can make run code, and safetensors.
+- `pickle_globals`: What a file names, read without making any of it.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +34,19 @@ import os
 import pickle as pickle  # programs name it as torch.serialization.pickle
 from typing import Any, BinaryIO
 
-from adjoint.serialization.archive import FileError
-from adjoint.serialization.byte_order import (
+from adjoint.serialization.files import load, save
+from adjoint.serialization.mmap_options import (
     LoadEndianness,
     get_default_load_endianness,
+    get_default_mmap_options,
     set_default_load_endianness,
+    set_default_mmap_options,
 )
-from adjoint.serialization.checkpoint import load_safetensors, save_safetensors
-from adjoint.serialization.files import load, save
-from adjoint.serialization.mapping import get_default_mmap_options, set_default_mmap_options
-from adjoint.serialization.naming import get_unsafe_globals_in_checkpoint
+from adjoint.serialization.pickle_globals import get_unsafe_globals_in_checkpoint
 from adjoint.serialization.safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from adjoint.serialization.safetensors import ChecksumError, SafetensorsError
+from adjoint.serialization.safetensors_tree import load_safetensors, save_safetensors
+from adjoint.serialization.zip_archive import FileError
 
 __all__ = [
     "ChecksumError", "FileError", "LoadEndianness", "SafetensorsError", "add_safe_globals", "clear_safe_globals",

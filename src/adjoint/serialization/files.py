@@ -8,14 +8,14 @@ import pickle
 import warnings
 from typing import Any, BinaryIO
 
-from adjoint.core.device import META, device, is_meta
-from adjoint.core.shaping import moved
-from adjoint.serialization.archive import FileError
-from adjoint.serialization.checkpoint import check_binary, load_safetensors, put
-from adjoint.serialization.mapping import shared
-from adjoint.serialization.reading import read_archive, read_stream
+from adjoint.core.dtype.device import META, device, is_meta
+from adjoint.core.tensor.meta import moved
+from adjoint.serialization.mmap_options import shared
 from adjoint.serialization.safetensors import Path
-from adjoint.serialization.writing import write
+from adjoint.serialization.safetensors_tree import check_binary, load_safetensors, put
+from adjoint.serialization.torch_reader import read_archive, read_stream
+from adjoint.serialization.torch_writer import write
+from adjoint.serialization.zip_archive import FileError
 
 ZIP = b"PK\3\4"
 TAR = b"ustar"  # at byte 257

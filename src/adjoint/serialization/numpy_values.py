@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.serialization.archive import FileError
+from adjoint.serialization.zip_archive import FileError
 
 NUMERIC = re.compile(r"b1|[iu][1248]|f[248]|c8|c16")
 ORDERS = ("<", ">", "|", "=")

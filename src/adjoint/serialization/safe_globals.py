@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from adjoint.core import dtype as types
-from adjoint.core.device import device
-from adjoint.core.layout import strided
-from adjoint.core.size import Size
-from adjoint.core.tensor import Tensor
-from adjoint.serialization.archive import FileError
+from adjoint.core.dtype import dtype as types
+from adjoint.core.dtype.device import device
+from adjoint.core.tensor.memory_format import strided
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.serialization.zip_archive import FileError
 
 Given = Any  # a class or function, or a pair of one and the name under which files have it
 

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 
 from adjoint.serialization.atomic import Chunk
-from adjoint.serialization.foreign import describe_foreign
+from adjoint.serialization.format_sniffing import describe_foreign
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Path: TypeAlias = str | os.PathLike[str]

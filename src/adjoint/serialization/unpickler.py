@@ -11,8 +11,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adjoint.serialization.archive import FileError
 from adjoint.serialization.safe_globals import check_key
+from adjoint.serialization.zip_archive import FileError
 
 MARK = object()
 COPIES = 3  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than two

@@ -1,21 +1,20 @@
-"""Where programs written for PyTorch look for what is not part of a layer of its own."""
+"""Recomputation of activations, the counter of operations, the profiler, and the switch for deterministic results.
+
+Modules, in reading order:
+
+- `checkpoint_frames`: One checkpointed call: which values its ops would have kept, and how they come back when
+  backward asks for them.
+- `deterministic`: What `use_deterministic_algorithms` entails for memory that nobody wrote.
+- `flop_counter`: `adjoint.utils.flop_counter`: how many floating point operations products, convolutions and
+  attention take.
+- `profiler`: The times of named blocks: one by one, summed by name, and as a table.
+- `checkpoint_debug`: What a checkpointed function did, the first time and the second: one line for each op, to be set
+  side by side.
+- `checkpoint`: Less memory for more time: what a function computes on its way is not kept, but computed again in
+  backward.
+"""
 
 from __future__ import annotations
 
-from adjoint.core.elsewhere import place
-from adjoint.utils import _pytree as _pytree
 from adjoint.utils import checkpoint as checkpoint
-from adjoint.utils import data as data
 from adjoint.utils import deterministic as deterministic
-from adjoint.utils import dlpack as dlpack
-from adjoint.utils import hooks as hooks
-
-place(
-    __name__,
-    {"model_zoo": "adjoint.hub load_url=load_state_dict_from_url"},
-    {
-        "bundled_inputs": "programs are not packed into files",
-        "cpp_extension": "there is no C++ interface: see autograd.Function for an op with a gradient of its own",
-        "mobile_optimizer": "adjoint.compile makes native code by itself",
-    },
-)

@@ -8,22 +8,21 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from adjoint.autograd.backward import backward
-from adjoint.autograd.engine import running_pass
-from adjoint.autograd.function import Function
-from adjoint.core.autocast import as_it_is
-from adjoint.core.generator import default_generator
-from adjoint.core.mode import Scope, mode, unusual
-from adjoint.core.tensor import Tensor
+from adjoint.autograd.engine.engine import running_pass
+from adjoint.autograd.function.function import Function
+from adjoint.core.op.autocast import as_it_is
+from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.utils.checkpoint_debug import Comparison
-from adjoint.utils.checkpoint_devices import DefaultDeviceType, get_device_states, set_device_states
 from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, Filling, Frame, GraphExecGroup
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "DefaultDeviceType", "GraphExecGroup", "check_backward_validity",
-    "checkpoint", "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
-    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
+    "CheckpointError", "CheckpointFunction", "GraphExecGroup", "check_backward_validity",
+    "checkpoint", "checkpoint_sequential", "detach_variable", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
 ]  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from adjoint.core.mode import Scope, mode
-from adjoint.core.site import user_site
-from adjoint.core.spec import describe
-from adjoint.core.tensor import Tensor
+from adjoint.core.graph.source_location import user_site
+from adjoint.core.op.spec import describe
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.utils.checkpoint_frames import CheckpointError
 
 

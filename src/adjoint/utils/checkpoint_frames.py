@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
-from adjoint.autograd.engine import running_pass
-from adjoint.autograd.saved import Packer, keep, push
-from adjoint.core.autocast import as_it_is
-from adjoint.core.generator import default_generator
-from adjoint.core.mode import Scope, set_modes
-from adjoint.core.mode import mode as current
-from adjoint.core.node import Packed
-from adjoint.core.tensor import Tensor, detach
+from adjoint.autograd.engine.engine import running_pass
+from adjoint.autograd.saved.hooks import Packer, keep, push
+from adjoint.core.graph.node import Packed
+from adjoint.core.op.autocast import as_it_is
+from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.mode import Scope, set_modes
+from adjoint.core.runtime.mode import mode as current
+from adjoint.core.tensor.tensor import Tensor, detach
 
 
 class CheckpointError(RuntimeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from adjoint.core.determinism import determinism
+from adjoint.core.runtime.deterministic import determinism
 
 
 class _Deterministic(ModuleType):

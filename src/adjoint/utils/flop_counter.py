@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
-from adjoint.autograd.pull import pull
-from adjoint.core.mode import Scope, mode
-from adjoint.nn.hooks import register_module_forward_hook, register_module_forward_pre_hook
+from adjoint.autograd.engine.node_call import pull
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
 
 __all__ = ["FlopCounterMode"]
 

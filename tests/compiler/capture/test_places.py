@@ -13,18 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjoint.compiler.capture import (
-    MISSING,
-    Attribute,
-    Cell,
-    Contents,
-    Definition,
-    Global,
-    Item,
-    Place,
-    unchanged,
-)
-from adjoint.compiler.capture.contents import copied, snapshot
+from adjoint.compiler.trace.frames import MISSING, Attribute, Cell, Contents, Definition, Global, Item, Place, unchanged
+from adjoint.compiler.trace.frames.container_snapshot import copied, snapshot
 
 
 class Kind(Enum):

@@ -24,7 +24,7 @@ import pytest
 from tests.compiler.capture.watching import Refused, refuse, watched
 
 import adjoint as ad
-from adjoint.compiler.capture import Witness
+from adjoint.compiler.trace.frames import Witness
 
 logger = logging.getLogger(__name__)
 generator = np.random.default_rng(0)
@@ -149,7 +149,7 @@ def test_not_refused(step: Callable[[], Any]) -> None:
 LATER = """
 import sys
 import adjoint as ad
-import adjoint.compiler.session
+import adjoint.compiler.step_compiler
 found = [name for name in ("logging", "uuid") if name in sys.modules]
 import logging, uuid
 for call in (lambda: logging.warning("x"), lambda: uuid.uuid4()):

@@ -14,9 +14,9 @@ from tests.compiler.capture.watching import Refused, refuse, seen, watched
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler.capture import Attribute, Contents, Witness
-from adjoint.compiler.capture.activation import Decoded
-from adjoint.compiler.capture.instructions import HANDLERS, generic
+from adjoint.compiler.trace.frames import Attribute, Contents, Witness
+from adjoint.compiler.trace.frames.bytecode import HANDLERS, generic
+from adjoint.compiler.trace.frames.shadow_frame import Decoded
 
 scale = 2.0
 weight = ad.tensor([1.0, 2.0])
@@ -229,8 +229,8 @@ def test_long_functions_have_wide_arguments() -> None:
 def test_an_unknown_instruction_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOAD_FAST", "BUILD_TUPLE", "SWAP", "COMPARE_OP", "POP_TOP"):
         monkeypatch.delitem(HANDLERS, name)
-    monkeypatch.setattr("adjoint.compiler.capture.activation.Decoded", Decoded)
-    monkeypatch.setattr("adjoint.compiler.capture.activation._decoded", {})
+    monkeypatch.setattr("adjoint.compiler.trace.frames.shadow_frame.Decoded", Decoded)
+    monkeypatch.setattr("adjoint.compiler.trace.frames.shadow_frame._decoded", {})
 
     def step(x: float) -> Any:
         y = (x, scale)

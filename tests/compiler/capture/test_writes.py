@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.compiler.capture.watching import Case, case, seen, watched
 
-from adjoint.compiler.capture import MISSING
+from adjoint.compiler.trace.frames import MISSING
 
 counter = 0
 later: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adjoint.compiler.capture import Witness
-from adjoint.core.site import Site
+from adjoint.compiler.trace.frames import Witness
+from adjoint.core.graph.source_location import Site
 
 
 class Refused(RuntimeError):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.llvm import engine, target
 from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit import engine, target
 from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
 
 Array = np.ndarray[Any, Any]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.compiler.llvm.arrays import call, run
 
-from adjoint.compiler.llvm import engine, target
 from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit import engine, target
 from adjoint.compiler.llvm.types import F32, I64, Reg
 
 

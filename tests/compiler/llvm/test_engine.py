@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.compiler.llvm.arrays import call
 
-from adjoint.compiler.llvm import elf, engine, target
 from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit import elf_loader, engine, target
 from adjoint.compiler.llvm.types import F64, I64
 
 
@@ -28,23 +28,23 @@ def counting(name: str, value: int) -> bytes:
 def linker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways in which code is loaded."""
     if request.param == "linked by LLVM":
-        monkeypatch.setattr(elf, "link", lambda objects: None)
+        monkeypatch.setattr(elf_loader, "link", lambda objects: None)
 
 
-@pytest.mark.skipif(not elf.HERE, reason="LLVM links for other machines")
+@pytest.mark.skipif(not elf_loader.HERE, reason="LLVM links for other machines")
 def test_kernels_are_linked_without_llvm() -> None:
-    image = elf.link([counting("one", 1)])
+    image = elf_loader.link([counting("one", 1)])
     assert image is not None
     assert image.get_function_address("one")
     assert not image.get_function_address("two")
     image.close()
 
 
-@pytest.mark.skipif(not elf.HERE, reason="LLVM links for other machines")
+@pytest.mark.skipif(not elf_loader.HERE, reason="LLVM links for other machines")
 @pytest.mark.parametrize("fault", ["another machine", "a part of it", "data", "no relocation that is known", "no ELF"])
 def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
     data = bytearray(counting("one", 1))
-    whole = elf.Object(bytes(data))
+    whole = elf_loader.Object(bytes(data))
     table = struct.unpack_from("<40xQ", data)[0]
     if fault == "another machine":
         data[18] = 183
@@ -52,7 +52,7 @@ def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
         del data[100:]
     elif fault == "data":
         (first, *_) = whole.loaded()
-        data[table + 64 * first + 8] |= elf.WRITTEN
+        data[table + 64 * first + 8] |= elf_loader.WRITTEN
     elif fault == "no ELF":
         data[0] = 0
     else:
@@ -61,9 +61,9 @@ def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
             value = b.load(b.argument(args, 0), F64)
             b.store(b.mul(value, 2.25), b.argument(args, 0))
         data = bytearray(target.host().emit_object(b.text()))
-        (row, *_) = [s.offset for s in elf.Object(bytes(data)).sections if s.kind == elf.RELOCATIONS]
+        (row, *_) = [s.offset for s in elf_loader.Object(bytes(data)).sections if s.kind == elf_loader.RELOCATIONS]
         data[row + 8] = 9
-    assert elf.link([bytes(data)]) is None
+    assert elf_loader.link([bytes(data)]) is None
 
 
 @pytest.mark.usefixtures("linker")

@@ -10,10 +10,10 @@ import pytest
 from tests.compiler.llvm.arrays import different, evaluate, same_bits, write
 from tests.compiler.llvm.test_elementary import REFERENCES, samples
 
-from adjoint.compiler.disk import Disk
-from adjoint.compiler.llvm import target
-from adjoint.compiler.llvm.engine import load
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.cache.disk_cache import Disk
+from adjoint.compiler.llvm.jit import target
+from adjoint.compiler.llvm.jit.engine import load
+from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I8, I32
 
 OTHERS = {

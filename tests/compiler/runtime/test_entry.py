@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("llvmlite")
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.engine import Engine, load
-from adjoint.compiler.llvm.target import host
+from adjoint.compiler.llvm.jit.engine import Engine, load
+from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import F64
-from adjoint.compiler.runtime import entry as runtime
-from adjoint.compiler.runtime import objects
-from adjoint.compiler.runtime.entry import Check, Segment, Step
+from adjoint.compiler.runtime import cpython_layout as objects
+from adjoint.compiler.runtime import native_entry as runtime
+from adjoint.compiler.runtime.native_entry import Check, Segment, Step
 
 ENTRIES: dict[str, Callable[..., Any]] = {"native": runtime._native_entry, "ctypes": runtime._ctypes_entry}
 

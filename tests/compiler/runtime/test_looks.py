@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 import adjoint as ad
-from adjoint.compiler.runtime import objects
-from adjoint.compiler.runtime.looks import (
+from adjoint.compiler.runtime import cpython_layout
+from adjoint.compiler.runtime.object_checks import (
     Look,
     absent,
     argument,
@@ -27,9 +27,9 @@ from adjoint.compiler.runtime.looks import (
     watcher,
 )
 
-if objects.slots() is None:
+if cpython_layout.slots() is None:
     pytest.skip("this Python cannot be read from outside", allow_module_level=True)
-SLOTS: Any = objects.slots()
+SLOTS: Any = cpython_layout.slots()
 FLOAT = np.dtype(np.float32)
 
 
@@ -83,7 +83,7 @@ def test_a_variable_of_a_closure() -> None:
         return value
 
     (cell,) = inner.__closure__ or ()
-    look = watcher([slot(cell, objects.CELL, value)])
+    look = watcher([slot(cell, cpython_layout.CELL, value)])
     assert look()
     value = object()
     assert not look()

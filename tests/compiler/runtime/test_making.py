@@ -12,10 +12,12 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import adjoint as ad
-from adjoint.compiler.runtime import making as native
-from adjoint.core import making, node, storage
-from adjoint.core.making import make
-from adjoint.core.storage import View
+from adjoint.compiler.runtime import native_recorder as native
+from adjoint.core.graph import node
+from adjoint.core.op import recorder
+from adjoint.core.op.recorder import make
+from adjoint.core.tensor import storage
+from adjoint.core.tensor.storage import View
 
 SLOTS = [name for name in node.Node.__slots__ if name not in ("__weakref__", "order", "at")]
 
@@ -23,10 +25,10 @@ SLOTS = [name for name in node.Node.__slots__ if name not in ("__weakref__", "or
 @pytest.fixture(params=["python", "native"])
 def maker(request: pytest.FixtureRequest) -> Iterator[str]:
     before = make.recorded, make.note, make.seen
-    make.recorded, make.note, make.seen = making.recorded, making.note, making.seen
+    make.recorded, make.note, make.seen = recorder.recorded, recorder.note, recorder.seen
     if request.param == "native":
         native.install()
-        if make.recorded is making.recorded:
+        if make.recorded is recorder.recorded:
             pytest.skip("this Python is not as known")
     yield request.param
     make.recorded, make.note, make.seen = before

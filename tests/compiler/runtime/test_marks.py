@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("llvmlite")
 import adjoint as ad
-from adjoint.compiler.runtime import objects
-from adjoint.compiler.runtime.marks import marker
-from adjoint.core.site import Site
-from adjoint.core.storage import INFERENCE, Renewed, Storage
-from adjoint.core.writes import Write, writes
+from adjoint.compiler.runtime import cpython_layout
+from adjoint.compiler.runtime.write_marks import marker
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.mutation_log import Write, writes
+from adjoint.core.tensor.storage import INFERENCE, Renewed, Storage
 
-if objects.marks() is None:
+if cpython_layout.marks() is None:
     pytest.skip("this Python cannot be written to from outside", allow_module_level=True)
 HERE = Site("somewhere", 1, "step")
 

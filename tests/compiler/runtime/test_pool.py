@@ -15,10 +15,10 @@ import pytest
 
 pytest.importorskip("llvmlite")
 import adjoint as ad
-from adjoint.compiler.llvm.engine import load
-from adjoint.compiler.llvm.target import host
-from adjoint.compiler.runtime import pool
-from adjoint.compiler.runtime.entry import Check, Segment, Step
+from adjoint.compiler.llvm.jit.engine import load
+from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.runtime import thread_pool
+from adjoint.compiler.runtime.native_entry import Check, Segment, Step
 
 COUNT = """
 define void @count(ptr %args, i64 %tile, i64 %thread) {
@@ -181,10 +181,10 @@ def test_one_program_runs_alone_while_another_has_the_pool() -> None:
 def test_phases_of_more_tiles_than_a_word_can_count_run_on_one_thread() -> None:
     ad.set_num_threads(2)
     bench = Bench(1)
-    many = Bench(pool.TILES)
+    many = Bench(thread_pool.TILES)
     many.segment(many.step(), bench.step()).call()
     assert int(many.counts.min()) == int(many.counts.max()) == 1
-    assert set(many.threads[:: pool.TILES // 64]) == {0}
+    assert set(many.threads[:: thread_pool.TILES // 64]) == {0}
 
 
 def in_a_child(work: Callable[[], bool]) -> None:
@@ -234,7 +234,7 @@ def test_where_no_thread_can_be_started_one_does_all() -> None:
 
     def work() -> bool:
         refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: 11)
-        pool._word(pool.memory() + pool.CREATE).value = ctypes.cast(refuse, ctypes.c_void_p).value or 0
+        thread_pool._word(thread_pool.memory() + thread_pool.CREATE).value = ctypes.cast(refuse, ctypes.c_void_p).value or 0
         bench = Bench(50)
         call = Segment([], [bench.step()], bench, 0.0, 1.0, 4).call  # it keeps Python's lock
         call(), call()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.runtime.results import KEPT, LARGE
+from adjoint.compiler.runtime.result_buffers import KEPT, LARGE
 
 pytest.importorskip("llvmlite")
 COUNT = LARGE // 4

@@ -11,10 +11,10 @@ pytest.importorskip("llvmlite")
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.runtime import objects
-from adjoint.compiler.runtime.survey import never
+from adjoint.compiler.runtime import cpython_layout
+from adjoint.compiler.runtime.guard_checks import never
 
-if objects.slots() is None:
+if cpython_layout.slots() is None:
     pytest.skip("this Python cannot be read from outside", allow_module_level=True)
 
 scale = ad.tensor([2.0, 3.0])
@@ -241,9 +241,9 @@ def test_what_keeps_changing_is_looked_at_ever_more_rarely(monkeypatch: pytest.M
 
 
 def test_probes_that_do_more_than_read_items() -> None:
-    from adjoint.compiler.guard import Watch
-    from adjoint.compiler.runtime.guards import looks_of
-    from adjoint.compiler.runtime.looking import ITEM, NONZERO
+    from adjoint.compiler.runtime.guard_lowering import looks_of
+    from adjoint.compiler.runtime.object_checks_ir import ITEM, NONZERO
+    from adjoint.compiler.trace.guards import Watch
 
     group: dict[str, Any] = {"a": 0.5, "b": True, "c": [1], "d": None, "e": 0.0}
 

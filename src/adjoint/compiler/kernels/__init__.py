@@ -1,1 +1,22 @@
-"""Kinds of kernels: from a group of equations to the text of one function."""
+"""Kinds of kernels: from a group of equations to the text of one function.
+
+Modules, in reading order:
+
+- `elementwise`: One equation, one load, of a kernel: from operands in registers to the register of the result.
+- `epilogue`: The end of a kernel with a root: what follows its elements one by one, computed on registers, and the
+  stores.
+- `inplace_check`: Whether a kernel may write a new value straight over an old one.
+- `kernel`: What every kind of kernel is: the text of one function, and how it is to be called.
+- `kernel_text`: A kernel's text that is written only when it is read: what it is made from tells the objects of equal
+  ones before.
+- `attention`: Scaled dot products of queries and keys, and what they weigh.
+- `conv_pool`: Convolution and pooling.
+- `gather_scatter`: Reading and writing at positions which are data.
+- `loop_nest`: Loop nests: elementwise equations and folds.
+- `matmul`: Matrix products.
+- `random`: Draws from random streams.
+- `small_arrays`: Routines: native functions for small arrays of any size, which eager calls take where NumPy would
+  need several.
+- `kernel_kinds`: The equations that have a kernel of their own kind, and which kind that is.
+- `lower`: From groups to kernels, whatever their kind.
+"""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adjoint.compiler.digest import digest
-from adjoint.compiler.graph import Value
+from adjoint.compiler.cache.hashing import digest
+from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.llvm.types import Reg
 
 if TYPE_CHECKING:
-    from adjoint.compiler.group import Group
-    from adjoint.compiler.kernels.code import Code
+    from adjoint.compiler.kernels.kernel_text import Code
+    from adjoint.compiler.passes.fusion_group import Group
 
 NAME = "KERNEL"
 Known = dict[Any, tuple[str, "Code | str"]]  # names and modules for one target, by all that they are made from

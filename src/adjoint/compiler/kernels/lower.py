@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from adjoint.compiler.fuse import Fusion
-from adjoint.compiler.group import Group
 from adjoint.compiler.kernels.kernel import NAME, Kernel, Known, named
-from adjoint.compiler.kernels.loops import nest
-from adjoint.compiler.kernels.roots import KINDS
-from adjoint.compiler.llvm.target import Target
+from adjoint.compiler.kernels.kernel_kinds import KINDS
+from adjoint.compiler.kernels.loop_nest import loop_nest
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion_group import Group
 
 NOTHING = f"define void @{NAME}(ptr %args, i64 %tile, i64 %thread) {{\n  ret void\n}}\n"
 
@@ -22,5 +22,5 @@ def _lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel
     if group in fusion.assembled:
         return Kernel(*named(NOTHING, "nothing"), [], group)
     if group.root is None:
-        return nest.lower(group, fusion, target, known)
+        return loop_nest.lower(group, fusion, target, known)
     return KINDS[group.root.op.name]().lower(group, fusion, target, known)

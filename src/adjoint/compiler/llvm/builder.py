@@ -11,14 +11,16 @@ text = b.text()
 
 from __future__ import annotations
 
-from adjoint.compiler.llvm import (
-    error_function,
+from adjoint.compiler.llvm.math import (
+    erf as error_function,
+)
+from adjoint.compiler.llvm.math import (
     exponential,
     hyperbolic,
     logarithm,
     power,
-    precision,
     trigonometric,
+    wide_precision,
 )
 from adjoint.compiler.llvm.memory import Memory
 
@@ -61,5 +63,5 @@ class Builder(Memory):
 
     pow = power.pow
 
-    wide = precision.widen
-    library = precision.library
+    wide = wide_precision.widen
+    library = wide_precision.library

@@ -10,7 +10,7 @@ from adjoint.compiler.llvm.emitter import Emitter
 from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
 
 if TYPE_CHECKING:
-    from adjoint.compiler.llvm.target import Target
+    from adjoint.compiler.llvm.jit.target import Target
 
 
 class Branch:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from adjoint.compiler.llvm.types import Operand, Reg, Type
-from adjoint.core.dtype import bfloat16
+from adjoint.core.dtype.dtype import bfloat16
 
 if TYPE_CHECKING:
-    from adjoint.compiler.llvm.target import Target
+    from adjoint.compiler.llvm.jit.target import Target
 
 NAN = "0x7FF8000000000000"
 

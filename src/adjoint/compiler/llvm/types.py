@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.dtype import is_bfloat16
+from adjoint.core.dtype.dtype import is_bfloat16
 
 
 class Type(NamedTuple):

@@ -1,16 +1,48 @@
-"""Functions on the parameters of modules, and on sequences: limits for gradients, one vector of all, packing."""
+"""Functions on the parameters of modules, and on sequences: limits for gradients, one vector of all, packing.
+
+Modules, in reading order:
+
+- `clip_grad`: Limits for gradients, by their common norm or element by element.
+- `fuse_batch_norm`: A batch normalisation in evaluation taken into the layer before it.
+- `memory_format`: Weights of convolutions in another order in memory, that of the channels last.
+- `packed_sequence`: Sequences of different lengths: padded to one tensor, or packed so that each time has a row for
+  those that last.
+- `parameter_vector`: All parameters as one vector, and back.
+- `parametrize`: Parameters that are functions of others: computed anew whenever they are read, from what is trained
+  instead.
+- `pruning_methods`: Pruning methods: what chooses the elements of a parameter to leave out, and leaves them out
+  before each call.
+- `skip_init`: Modules whose first values are of no interest.
+- `spectral_norm`: A weight of largest singular value 1, under the names by which older programs and their checkpoints
+  know it.
+- `stateless`: Calls of a module with other parameters than its own, under the name of old.
+- `weight_norm`: A weight as length and direction, under the names by which older programs and their checkpoints know
+  them.
+- `parametrizations`: Parametrizations: a weight as direction and length, of largest singular value 1, or orthogonal.
+- `prune`: Weights without some of their elements: the parameter by a mask, before each call of the module.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.elsewhere import place
-from adjoint.core.later import later
+from adjoint.core.runtime.lazy_import import later
 from adjoint.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from adjoint.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 if TYPE_CHECKING:
-    from adjoint.nn.utils import clip_grad, fusion, init, parametrizations, parametrize, prune, rnn, stateless
+    from adjoint.nn.utils import (
+        clip_grad,
+        fuse_batch_norm,
+        packed_sequence,
+        parametrizations,
+        parametrize,
+        prune,
+        stateless,
+    )
+    from adjoint.nn.utils import (
+        skip_init as init,
+    )
     from adjoint.nn.utils.clip_grad import (
         clip_grad_norm,
         clip_grad_norm_,
@@ -18,15 +50,15 @@ if TYPE_CHECKING:
         clip_grads_with_norm_,
         get_total_norm,
     )
-    from adjoint.nn.utils.fusion import (
+    from adjoint.nn.utils.fuse_batch_norm import (
         fuse_conv_bn_eval,
         fuse_conv_bn_weights,
         fuse_linear_bn_eval,
         fuse_linear_bn_weights,
     )
-    from adjoint.nn.utils.init import skip_init
     from adjoint.nn.utils.memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
-    from adjoint.nn.utils.vector import parameters_to_vector, vector_to_parameters
+    from adjoint.nn.utils.parameter_vector import parameters_to_vector, vector_to_parameters
+    from adjoint.nn.utils.skip_init import skip_init
 
 __all__ = [
     "clip_grad",
@@ -59,14 +91,10 @@ __all__ = [
 _PARTS = "parametrizations parametrize prune rnn stateless"
 _HOMES = {
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
-    "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
-    "init": "skip_init",
+    "fuse_batch_norm": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
-    "vector": "parameters_to_vector vector_to_parameters",
+    "parameter_vector": "parameters_to_vector vector_to_parameters",
+    "skip_init": "skip_init",
 }
 if not TYPE_CHECKING:
     _, __getattr__, __dir__ = later(__name__, _HOMES, parts=_PARTS)
-
-place(
-    __name__, {"_per_sample_grad": "adjoint.func.per_sample", "convert_parameters": "adjoint.nn.utils.vector"}
-)

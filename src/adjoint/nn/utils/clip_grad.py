@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import tensor
-from adjoint.functions.joining import stack
-from adjoint.functions.linalg_norms import vector_norm
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import tensor
+from adjoint.functions.linalg.norms_det import vector_norm
+from adjoint.functions.shape.join import stack
 
 Tensors = Tensor | Iterable[Tensor]
 

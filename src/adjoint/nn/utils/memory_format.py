@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.nn.convolution import Conv2d, Conv3d
-from adjoint.nn.module import Module
-from adjoint.nn.transposed_convolution import ConvTranspose2d, ConvTranspose3d
+from adjoint.nn.layers.conv_transpose import ConvTranspose2d, ConvTranspose3d
+from adjoint.nn.layers.convolution import Conv2d, Conv3d
+from adjoint.nn.module.module import Module
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import Scope
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import empty, eye, zeros
-from adjoint.functions.joining import cat
-from adjoint.functions.linalg import norm_except_dim
-from adjoint.functions.linalg_factors import geqrf, householder_product
-from adjoint.functions.linalg_products import matrix_exp
-from adjoint.functions.linalg_solving import solve
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty, eye, zeros
+from adjoint.functions.linalg.factorizations import geqrf, householder_product
+from adjoint.functions.linalg.matrix_functions import matrix_exp
+from adjoint.functions.linalg.solve import solve
+from adjoint.functions.linalg.top_level_names import norm_except_dim
+from adjoint.functions.shape.join import cat
 from adjoint.nn import functional as F
-from adjoint.nn.module import Module
-from adjoint.nn.transposed_convolution import TransposedConvolution
+from adjoint.nn.layers.conv_transpose import TransposedConvolution
+from adjoint.nn.module.module import Module
 from adjoint.nn.utils import parametrize
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

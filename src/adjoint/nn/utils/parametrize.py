@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from adjoint.core.mode import Scope
-from adjoint.core.tensor import Tensor
-from adjoint.nn.containers import ModuleDict, ModuleList
-from adjoint.nn.module import Module
-from adjoint.nn.parameter import Parameter
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.containers.containers import ModuleDict, ModuleList
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",

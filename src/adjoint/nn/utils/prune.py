@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from adjoint.core.tensor import Tensor
-from adjoint.functions.creation import ones_like
-from adjoint.functions.joining import cat
-from adjoint.nn.module import Module
-from adjoint.nn.utils.pruning import (
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import ones_like
+from adjoint.functions.shape.join import cat
+from adjoint.nn.module.module import Module
+from adjoint.nn.utils.pruning_methods import (
     BasePruningMethod,
     CustomFromMask,
     Identity,
@@ -20,12 +20,12 @@ from adjoint.nn.utils.pruning import (
     RandomUnstructured,
     hook_of,
 )
-from adjoint.nn.utils.pruning import check_amount as _validate_pruning_amount_init
-from adjoint.nn.utils.pruning import check_count as _validate_pruning_amount
-from adjoint.nn.utils.pruning import check_dim as _validate_pruning_dim
-from adjoint.nn.utils.pruning import check_slices as _validate_structured_pruning
-from adjoint.nn.utils.pruning import counted as _compute_nparams_toprune
-from adjoint.nn.utils.pruning import norms as _compute_norm
+from adjoint.nn.utils.pruning_methods import check_amount as _validate_pruning_amount_init
+from adjoint.nn.utils.pruning_methods import check_count as _validate_pruning_amount
+from adjoint.nn.utils.pruning_methods import check_dim as _validate_pruning_dim
+from adjoint.nn.utils.pruning_methods import check_slices as _validate_structured_pruning
+from adjoint.nn.utils.pruning_methods import counted as _compute_nparams_toprune
+from adjoint.nn.utils.pruning_methods import norms as _compute_norm
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.mode import Scope
-from adjoint.functions.creation import empty
-from adjoint.functions.linalg_solving import pinv
+from adjoint.core.runtime.mode import Scope
+from adjoint.functions.creation.creation import empty
+from adjoint.functions.linalg.solve import pinv
 from adjoint.nn import functional as F
-from adjoint.nn.module import Module
-from adjoint.nn.parameter import Parameter
-from adjoint.nn.transposed_convolution import TransposedConvolution
-from adjoint.nn.uninitialized import refuse_lazy
+from adjoint.nn.layers.conv_transpose import TransposedConvolution
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+from adjoint.nn.module.uninitialized import refuse_lazy
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 VERSION = 1  # of what a state dict holds: before it, there was no v

@@ -7,7 +7,7 @@ import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
-from adjoint.nn.module import Module
+from adjoint.nn.module.module import Module
 
 __all__ = ["functional_call"]
 

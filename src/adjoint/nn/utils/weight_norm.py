@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from adjoint.functions.linalg import norm_except_dim
-from adjoint.nn.module import Module
-from adjoint.nn.parameter import Parameter
-from adjoint.nn.uninitialized import refuse_lazy
+from adjoint.functions.linalg.top_level_names import norm_except_dim
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+from adjoint.nn.module.uninitialized import refuse_lazy
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

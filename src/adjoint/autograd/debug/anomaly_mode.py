@@ -1,0 +1,221 @@
+"""Anomaly detection: the op that makes the first NaN is found while the program runs forward, or else in backward.
+
+Every op's result is looked at, and every node's gradients; a node keeps the whole traceback of its forward call.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.engine.graph_task import NOTHING, Gradients
+from adjoint.autograd.engine.node_call import pull
+from adjoint.core.graph.node import Output
+from adjoint.core.graph.source_location import PACKAGE, Site, user_frame, user_site
+from adjoint.core.runtime.mode import Scope, mode, set_modes
+from adjoint.core.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]
+
+
+class detect_anomaly:
+    """Within the block, an op that makes a NaN out of operands without one raises RuntimeError where it is called.
+
+    The error names the operands' ranges and where the first infinity came from. A node whose gradient has a NaN raises
+    RuntimeError in backward, and whatever is raised there is preceded by a warning with the traceback of the forward
+    call. `check_nan=False`: the warnings alone. Holds for this thread. It slows the program down: for debugging.
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        warnings.warn(
+            "Anomaly Detection has been enabled. It slows the program down and is meant for debugging.",
+            UserWarning,
+            stacklevel=2,
+        )
+        self.scope = Scope(watcher=Watcher(check_nan))
+
+    def __enter__(self) -> None:
+        self.scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.scope.__exit__(*error)
+
+
+class set_detect_anomaly:
+    """Switch anomaly detection on or off at once; as a context, until the end of the block."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.before = _watcher()
+        set_modes(watcher=Watcher(check_nan) if mode else None)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        set_modes(watcher=self.before)
+
+
+def is_anomaly_enabled() -> bool:
+    """True if this thread detects anomalies."""
+    return _watcher() is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """True if NaN counts as an anomaly: the default."""
+    watcher = _watcher()
+    return watcher is None or watcher.check_nan
+
+
+def _watcher() -> Watcher | None:
+    watcher = mode.watcher
+    while watcher is not None and not isinstance(watcher, Watcher):
+        watcher = getattr(watcher, "other", None)  # one of another kind, which passes on what it sees
+    return watcher
+
+
+class Watcher:
+    """What `mode.watcher` is: sees the results of ops, and runs the nodes of the walk."""
+
+    __slots__ = ("check_nan", "first_infinity", "running")
+
+    def __init__(self, check_nan: bool) -> None:
+        self.check_nan = check_nan
+        self.first_infinity: str | None = None
+        self.running: Any = None  # the node whose rules run: the ops called now are its own
+
+    def look(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
+        """See what an op, or a Function, made. Raises RuntimeError for the first NaN."""
+        if not isinstance(out, Tensor) or type(out.array) is not ndarray:
+            return
+        if out.node is not None:
+            self._describe(out.node)
+        if not self.check_nan or self.running is not None or _is_finite(out.array):
+            return
+        operands = {given: value for given, value in _named(op, inputs) if _is_number(value)}
+        if not operands:
+            return
+        if np.isnan(out.array).any():
+            if not any(np.isnan(_array(x)).any() for x in operands.values()):
+                raise RuntimeError(self._first_nan(op.name, operands, out))
+        elif self.first_infinity is None and all(_is_finite(_array(x)) for x in operands.values()):
+            self.first_infinity = f"{op.name}, at {user_site()}, of {_ranges(operands)}"
+
+    def _first_nan(self, name: str, operands: dict[str, Any], out: Tensor) -> str:
+        said = (
+            f"{name} made the first NaN, at {user_site()}: {int(np.isnan(out.array).sum())} in a result of shape "
+            f"{list(out.array.shape)}. Its operands have none: {_ranges(operands)}."
+        )
+        if self.first_infinity is not None and not all(_is_finite(_array(x)) for x in operands.values()):
+            said += f" The first infinity was made by {self.first_infinity}."
+        return said
+
+    def _describe(self, node: Any) -> None:
+        """Let the node keep the traceback of this call, and the node in whose backward it is made."""
+        node = node.owner if type(node) is Output else node
+        if "traceback_" not in node.metadata:
+            node.metadata["traceback_"] = _user_traceback()
+            if self.running is not None and self.running is not node:
+                node.metadata["parent_"] = self.running
+
+    def pull(self, gradients: Gradients, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
+        """`autograd.pull.pull`, and a look at what comes out. Raises RuntimeError for a NaN."""
+        before, self.running = self.running, node
+        try:
+            pulled = pull(gradients, node, g, mask)
+            if self.check_nan and type(node) is not Output:
+                for i, d in enumerate(pulled):
+                    if d is not NOTHING and _has_nan(d):
+                        raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+        except Exception:
+            _tell(node)
+            raise
+        finally:
+            self.running = before
+        return pulled
+
+
+def _tell(node: Any) -> None:
+    """Warn with the traceback of the call that recorded the node, and of those whose backward that was part of."""
+    node = node.owner if type(node) is Output else node
+    _warn(f"Error detected in {node.name()}. " + _recorded(node, "caused the error"))
+    parent = node.metadata.get("parent_")
+    while parent is not None:
+        _warn(
+            f"The previous calculation was part of the backward of {parent.name()}. "
+            + _recorded(parent, "induced the previous calculation")
+        )
+        parent = parent.metadata.get("parent_")
+
+
+def _recorded(node: Any, what: str) -> str:
+    lines = node.metadata.get("traceback_")
+    if lines is not None:
+        return f"Traceback of forward call that {what}:\n{''.join(lines)}"
+    site: Site | None = getattr(node, "site", None)
+    return (
+        f"It was recorded at {site}. No forward pass information besides that line: enable detect anomaly during the "
+        "forward pass too for the whole traceback."
+    )
+
+
+def _warn(message: str) -> None:
+    try:
+        warnings.warn(message, UserWarning, stacklevel=5)
+    except UserWarning:  # the user made errors of warnings; the error that is on its way matters more
+        sys.stderr.write(message + "\n")
+
+
+def _user_traceback() -> list[str]:
+    """The calls that are running, those within the library left out, as `traceback.format_stack` tells them."""
+    stack = traceback.extract_stack(user_frame(sys._getframe(1)))
+    return traceback.StackSummary.from_list(frame for frame in stack if not frame.filename.startswith(PACKAGE)).format()
+
+
+def _named(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The operands with their names."""
+    names = op.inputs
+    if len(names) != len(inputs):
+        return [(f"argument {i}", value) for i, value in enumerate(inputs)]
+    return list(zip(names, inputs, strict=True))
+
+
+def _is_number(x: Any) -> bool:
+    array = _array(x)
+    return isinstance(array, (float, complex)) or (type(array) is ndarray and array.dtype.kind in "fciub")
+
+
+def _array(x: Any) -> Any:
+    return x.array if isinstance(x, Tensor) else x
+
+
+def _is_finite(array: Any) -> bool:
+    return bool(np.isfinite(array).all())
+
+
+def _has_nan(d: Any) -> bool:
+    array = _array(d)
+    return type(array) is ndarray and array.dtype.kind in "fcV" and bool(np.isnan(array).any())
+
+
+def _ranges(operands: dict[str, Any]) -> str:
+    return "; ".join(f"{name} {_range(_array(x))}" for name, x in operands.items())
+
+
+def _range(x: Any) -> str:
+    """Shape, smallest and largest finite value, and how many are not finite."""
+    if type(x) is not ndarray:
+        return f"= {x}"
+    infinite = int(np.isinf(x).sum())
+    finite = np.abs(x[np.isfinite(x)]) if x.dtype.kind == "c" else x[np.isfinite(x)]
+    told = f"of shape {list(x.shape)}"
+    if finite.size:
+        what = "magnitudes " if x.dtype.kind == "c" else ""
+        told += f", {what}from {finite.min():.6g} to {finite.max():.6g}"
+    return told + (f", {infinite} infinite" if infinite else "")

@@ -1,0 +1,100 @@
+"""The backward walk, one node at a time, with the counts that say why a node may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.autograd.backward import seed
+from adjoint.autograd.engine.accumulate_grad import accumulate
+from adjoint.autograd.engine.engine import walk, within
+from adjoint.autograd.engine.error_notes import locate
+from adjoint.autograd.engine.graph_task import NOTHING, Gradients, Slots
+from adjoint.core.graph.node import Leaf, Output
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Step(NamedTuple):
+    """The moment before a node runs.
+
+    `gradient`: what arrived for it (a tuple for a node with several outputs); `counts`: for each node that has not run,
+    how many edges have yet to deliver to it; `queue`: the nodes, newest first, which wait for nothing any more, `node`
+    not among them; `gradients`: what has arrived elsewhere.
+    """
+
+    node: Any
+    gradient: Any
+    counts: dict[Any, int]
+    queue: tuple[Any, ...]
+    gradients: dict[Any, Any]
+
+    def __repr__(self) -> str:
+        waiting = ", ".join(f"{_name(node)}: {count}" for node, count in self.counts.items())
+        return f"Step({_name(self.node)}, queue=[{', '.join(map(_name, self.queue))}], counts={{{waiting}}})"
+
+
+def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: bool = False) -> Iterator[Step]:
+    """`root.backward(gradient)`, stopping before each node: `for step in backward_steps(loss): print(step)`.
+
+    The gradients are accumulated when the iterator has run to its end, not if it is dropped before.
+    """
+    counts = dependencies(root)
+    gradients = Gradients([seed(0, root, gradient)], retain_graph, create_graph=False)
+    nodes = walk(gradients, stepwise=True)
+    while True:
+        with np.errstate(all="ignore"), Scope(recording=False), within(gradients):
+            try:
+                running = next(nodes, None)
+            except Exception as error:
+                locate(error, walk.__code__)
+                raise
+        if running is None:
+            break
+        node, g = running
+        del counts[node]
+        queue = tuple(sorted((n for n, count in counts.items() if count == 0), key=lambda n: -n.order))
+        arrived = {other: _shown(gradients, value) for other, value in gradients.arrived.items()}
+        yield Step(node, _shown(gradients, g), {node: 0, **counts}, queue, arrived)
+        for parent in node.parents:
+            if parent in counts:
+                counts[parent] -= 1
+    with np.errstate(all="ignore"), Scope(recording=False), within(gradients):
+        accumulate(gradients)
+
+
+def dependencies(root: Tensor) -> dict[Any, int]:
+    """For each node from which `root` was made, in the order in which they run, how many edges deliver to it.
+
+    PyTorch's dependency count: an op that uses a tensor twice counts twice, a branch that does not lead to `root` not
+    at all. Leaves are not counted; nothing waits for them.
+    """
+    counts: dict[Any, int] = {} if root.node is None or type(root.node) is Leaf else {root.node: 0}
+    stack = list(counts)
+    while stack:
+        for parent in _nodes(stack.pop().parents):
+            if parent not in counts:
+                counts[parent] = 0
+                stack.append(parent)
+            counts[parent] += 1
+    return {node: counts[node] for node in sorted(counts, key=lambda node: -node.order)}
+
+
+def _nodes(parents: Iterable[Any]) -> list[Any]:
+    return [parent for parent in parents if parent is not None and type(parent) is not Leaf]
+
+
+def _shown(gradients: Gradients, g: Any) -> Any:
+    """A gradient as it is now: later steps do not change it."""
+    if type(g) is Slots:
+        return tuple(_shown(gradients, one) for one in g)
+    tensor = None if g is NOTHING else gradients.to_tensor(g)
+    if tensor is not None and gradients.bare:
+        tensor.array = tensor.array.copy()
+    return tensor
+
+
+def _name(node: Any) -> str:
+    return f"{_name(node.owner)}[{node.number}]" if type(node) is Output else str(node.name())

@@ -1,0 +1,141 @@
+"""What the graph of a tensor keeps for its backward pass: which values, by which line, and how many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.autograd.function.saved import Kept, KeptPacked
+from adjoint.autograd.saved.hooks import PackedByHook
+from adjoint.core.graph.node import Leaf, Node, Output, Packed
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.mutation_log import owner
+from adjoint.core.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+
+
+class KeptValue(NamedTuple):
+    """One array that a node keeps. `nbytes` is the memory it holds on to, 0 where a value above holds it already.
+
+    `of_leaf`: it is that of a leaf, which is there anyway. `what`: the op's input, `out`, or the place in a Function's
+    saved tensors.
+    """
+
+    site: Site | None
+    node: str
+    what: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
+    of_leaf: bool
+
+
+class MemoryReport:
+    """The values that a graph keeps, oldest first, and their `total` of bytes. Prints as a table, largest first."""
+
+    def __init__(self, values: tuple[KeptValue, ...]) -> None:
+        self.values = values
+        self.total = sum(value.nbytes for value in values)
+        self.of_leaves = sum(value.nbytes for value in values if value.of_leaf)
+
+    def __repr__(self) -> str:
+        rows: list[tuple[str, ...]] = [("bytes", "times", "line", "op", "value", "shape", "dtype")]
+        rows += sorted(self._grouped(), key=lambda row: -int(row[0].replace(",", "")))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if i > 1 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        ]
+        buffers = sum(value.nbytes > 0 for value in self.values)
+        lines.append(
+            f"{self.total:,} bytes in {buffers} buffers, of which {self.of_leaves:,} are those of leaves, which are "
+            "there anyway"
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    def _grouped(self) -> list[tuple[str, ...]]:
+        """One row for the values of one line, op and shape."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for value in self.values:
+            where = "" if value.site is None else str(value.site)
+            key = (where, value.node, value.what, str(list(value.shape)), str(value.dtype))
+            groups.setdefault(key, []).append(value.nbytes)
+        return [(f"{sum(sizes):,}", str(len(sizes)), *key) for key, sizes in groups.items()]
+
+
+def memory_report(root: Tensor) -> MemoryReport:
+    """What the graph of `root` keeps until its backward pass: a table by the user's line and op.
+
+    Memory that several values see is counted once, whole: a slice that is kept holds on to all of its base. After
+    backward() nothing is left, unless `retain_graph=True`.
+    """
+    nodes = _graph(root)
+    of_leaves = set()
+    for node in nodes:
+        tensor = node.variable if type(node) is Leaf else None
+        if tensor is not None:
+            of_leaves.add(id(owner(tensor.array)))
+    values, seen = [], set()
+    for node in sorted((n for n in nodes if type(n) is not Leaf), key=lambda n: n.order):
+        site = getattr(node, "site", None)
+        for what, array in _kept(node):
+            memory = owner(array)
+            nbytes = 0 if id(memory) in seen else memory.nbytes
+            seen.add(id(memory))
+            values.append(KeptValue(site, node.name(), what, array.shape, array.dtype, nbytes, id(memory) in of_leaves))
+    return MemoryReport(tuple(values))
+
+
+def _graph(root: Tensor) -> set[Any]:
+    """All nodes that `root` was made by, leaves among them; the outputs of a node are not counted as nodes."""
+    stack = [] if root.node is None else [root.node]
+    found: set[Any] = set()
+    while stack:
+        node = stack.pop()
+        if type(node) is Output:
+            node = node.owner
+        if node not in found:
+            found.add(node)
+            stack.extend(parent for parent in node.parents if parent is not None)
+    return found
+
+
+def _kept(node: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays that a node keeps, each with what it is to the node."""
+    if isinstance(node, Node):
+        last = len(node.op.inputs) - 1
+        for i, value in enumerate(node.saved or ()):
+            name = "out" if i == len(node.saved) - 1 else node.op.inputs[min(i, last)]
+            yield from ((name, array) for array in _arrays(value))
+        return
+    state = getattr(node, "context", None)
+    kept = getattr(state, "kept", None)
+    for i, value in enumerate(kept if type(kept) is tuple else ()):
+        yield from ((f"saved_tensors[{i}]", array) for array in _arrays(value))
+    for holder in (getattr(state, "own", {}), getattr(state, "attributes", {})):
+        for name, value in holder.items():
+            yield from ((f"ctx.{name}", array) for array in _arrays(value))
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    """The arrays in what was kept."""
+    if isinstance(value, (Tensor, Kept)):
+        value = value.array
+    if isinstance(value, KeptPacked):
+        value = value.packed
+    if isinstance(value, PackedByHook):
+        value = value.data
+    elif isinstance(value, Packed):
+        value = tuple(value.arrays())
+    if type(value) is ndarray:
+        yield value
+    elif isinstance(value, Tensor):
+        yield from _arrays(value.array)
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _arrays(one)

@@ -1,0 +1,242 @@
+"""The backward walk: gradients flow from roots to leaves, each node once, after all who used its output.
+
+The newest node that a gradient has reached runs next. A node is always newer than those it was made from, so all its
+users have run by then: nothing needs counting, and branches that lead nowhere are never met. (`autograd.steps` shows
+the same walk with PyTorch's dependency counts.) Iterative throughout.
+
+Unless the walk itself is recorded or traced, gradients are bare arrays: an op's rules are NumPy programs too. One turn
+of `walk` for a product of two 16-element tensors costs about 2.4 µs, of which NumPy takes 0.9 and the two rules 0.1
+(benchmarks/overhead.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush, heappushpop
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.engine.accumulate_grad import accumulate, collect, rest
+from adjoint.autograd.engine.error_notes import locate
+from adjoint.autograd.engine.graph_task import NOTHING, Gradients
+from adjoint.autograd.engine.last_pass import latest
+from adjoint.autograd.engine.node_call import arguments, fit, pull, remade, usable
+from adjoint.autograd.engine.where_masks import passed_on
+from adjoint.core.graph.node import RELEASED, Leaf, Output
+from adjoint.core.runtime.mode import CARRIED, Scope, follow, mode, set_modes, unusual
+from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+COMPLEX = np.dtype(np.complex64), np.dtype(np.complex128)
+Root = tuple[Any, Tensor]
+
+
+def run_backward(
+    roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Tensor] | None = None
+) -> None:
+    """Send each root's gradient back and add what arrives to `.grad` of the leaves, or of `targets` only.
+
+    All of them or, after an exception, none.
+    """
+    gradients = Gradients(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
+    gradients.run_hooks_of(gradients.wanted or ())
+    _run(gradients, lambda: accumulate(gradients, targets))
+    latest.note(roots, targets is not None)
+
+
+def run_grad(
+    roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Any]
+) -> dict[Any, Tensor]:
+    """Send each root's gradient back; return what arrives at the nodes `targets`."""
+    gradients = Gradients(roots, retain_graph, create_graph, targets)
+    gradients.capturing = True
+    found: dict[Any, Tensor] = _run(gradients, lambda: collect(gradients))
+    return found
+
+
+class _Running(threading.local):
+    """The backward passes that this thread is in, the innermost last: a node may start another."""
+
+    def __init__(self) -> None:
+        self.passes: list[Gradients] = []
+
+
+_running = _Running()
+NESTED = 40  # so many passes within each other fit in the frames that Python gives a thread
+
+
+def _run(gradients: Gradients, finish: Callable[[], Any]) -> Any:
+    """The whole pass, then `finish`, then the callbacks that were queued meanwhile."""
+    passes = _running.passes
+    if passes and len(passes) % NESTED == 0:
+        return _in_new_thread(gradients, finish, passes)
+    depth, recording = len(passes), mode.recording
+    try:
+        passes.append(gradients)
+        with np.errstate(all="ignore"), Scope(recording=gradients.create_graph):
+            for _ in walk(gradients):
+                pass
+            result = finish()
+            for callback in gradients.callbacks:
+                callback()
+        return result
+    except Exception as error:
+        locate(error, walk.__code__)
+        raise
+    except BaseException:  # Ctrl-C, perhaps just as the block was about to be left
+        set_modes(recording=recording)
+        raise
+    finally:
+        del passes[depth:]
+
+
+def _in_new_thread(gradients: Gradients, finish: Callable[[], Any], passes: list[Gradients]) -> Any:
+    """`_run` where the stack is empty, under the modes of this thread."""
+    modes = {name: getattr(mode, name) for name in CARRIED}
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        _running.passes = [passes[-1]]
+        try:
+            with Scope(**modes):
+                outcome.append(_run(gradients, finish))
+        except BaseException as error:  # noqa: BLE001  it is raised again in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="backward")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return outcome[0]
+
+
+@contextmanager
+def within(gradients: Gradients) -> Iterator[None]:
+    """Count this pass, which the caller walks by itself, among those that run."""
+    _running.passes.append(gradients)
+    try:
+        yield
+    finally:
+        _running.passes.pop()
+
+
+def running_pass() -> Gradients | None:
+    """The backward pass that this thread is in, the innermost of several."""
+    return _running.passes[-1] if _running.passes else None
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call `callback()` when the backward pass that is running has ended. Raises RuntimeError if none is."""
+    if not _running.passes:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    _running.passes[-1].callbacks.append(callback)
+
+
+def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient."""
+    arrived, summed, useful, running = gradients.arrived, gradients.summed, gradients.useful, gradients.running
+    watched = stepwise or useful is not None
+    free, bare, blocked = not gradients.retain_graph, gradients.bare, gradients.blocked
+    awaited = gradients.awaited
+    watcher = mode.watcher if unusual.count else None
+    run = getattr(watcher, "pull", pull)
+    plain = bare and run is pull
+    complex64, complex128 = COMPLEX
+    ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
+    heapify(ready)
+    node = heappop(ready)[1] if ready else None
+    while node is not None:
+        g = arrived.pop(node)
+        if watched or node.hooks is not None:
+            g = gradients.receive(node, g)
+            if stepwise:
+                yield node, g
+            if running is not None and node not in running:
+                node = heappop(ready)[1] if ready else None
+                continue
+        newest = None
+        op = node.op
+        mask = gradients.mask_of(node, g) if blocked else None
+        dtype = node.dtype
+        if (
+            plain and op is not None and op.plain and node.hooks is None and mask is None and g is not NOTHING
+            and dtype is not complex64 and dtype is not complex128
+        ):  # fmt: skip
+            rules, positions, saved = op.rules, op.positions, node.saved
+            if saved is not None and (type(saved) is not tuple or node.order < writes.last):
+                saved = usable(gradients, node)
+            i = -1
+            for parent in node.parents:
+                i += 1
+                if parent is None or (useful is not None and parent not in useful):
+                    continue
+                rule: Any = rules[i]
+                if rule is None:
+                    parent.refuse()
+                places = positions[i]
+                if type(places) is int:
+                    d = rule(g, saved[places])
+                elif places is None:
+                    if op.part is not None and parent in arrived:
+                        gradients.add_part(node, parent, g)
+                        continue
+                    d = rule(g, *arguments(node, rule, saved))
+                else:
+                    d = rule(g, *[saved[place] for place in places])
+                if type(d) is not ndarray or d.dtype is not dtype:
+                    d = remade(gradients, node, rule, d, g, i)
+                if d.shape != parent.shape or parent.dtype is not dtype:
+                    d = fit(gradients, d, parent)
+                have = arrived.get(parent)
+                if have is None:
+                    arrived[parent] = d
+                    if type(parent) is Leaf:
+                        continue
+                    if newest is None:
+                        newest = parent
+                    else:
+                        heappush(ready, (-parent.order, parent))
+                elif parent in summed:
+                    have += d
+                else:
+                    gradients.deliver(parent, d)
+            if free and saved is not None:
+                node.saved = RELEASED
+        else:
+            if not bare:
+                follow(node)
+            masks = passed_on(gradients, node, mask) if mask is not None or (op is not None and op.blocks) else None
+            for i, (parent, d) in enumerate(zip(node.parents, run(gradients, node, g, mask), strict=True)):
+                if parent is None or (useful is not None and parent not in useful):
+                    continue
+                before = arrived.get(parent)
+                first = gradients.deliver(parent, d)
+                if masks is not None and masks[i] is not None:
+                    gradients.block(parent, masks[i], before)
+                if first and type(parent) is not Leaf:
+                    heappush(ready, (-parent.order, parent))
+            if free and type(node) is not Output and node.saved is not None and (bare or _holds_values(node.saved)):
+                node.saved = RELEASED
+        if awaited:
+            for parent in node.parents:
+                if parent in awaited:
+                    awaited[parent] -= 1
+                    if not awaited[parent]:
+                        rest(gradients, parent)
+        if newest is None:
+            node = heappop(ready)[1] if ready else None
+        else:
+            node = heappushpop(ready, (-newest.order, newest))[1] if ready else newest
+    if not bare:
+        follow(None)
+
+
+def _holds_values(saved: Any) -> bool:
+    """False for numbers alone, which a composite keeps where the op it stands for keeps nothing."""
+    return type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved)

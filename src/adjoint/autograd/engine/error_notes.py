@@ -1,0 +1,35 @@
+"""An error in a backward pass is told with the node that ran and the user's line that recorded it.
+
+While all goes well nothing is remembered for that: the node is read off the frame of the walk, once an error went
+through it.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+from adjoint.core.graph.node import Output
+
+BEGINNING = "in the backward of "
+
+
+def locate(error: Exception, walk: CodeType) -> None:
+    """Add a note to an error raised while `walk` ran a node, unless a pass within this one has done so."""
+    if any(note.startswith(BEGINNING) for note in getattr(error, "__notes__", ())):
+        return
+    node = _node_at_hand(error, walk)
+    site = getattr(node, "site", None)
+    if site is not None and str(site) not in str(error):
+        error.add_note(f"{BEGINNING}{node.name()}, recorded at {site}")
+
+
+def _node_at_hand(error: Exception, walk: CodeType) -> Any:
+    """The node that the innermost walk was at."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is walk:
+            found = trace.tb_frame
+        trace = trace.tb_next
+    node = None if found is None else found.f_locals.get("node")
+    return node.owner if type(node) is Output else node

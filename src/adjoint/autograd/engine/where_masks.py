@@ -1,0 +1,85 @@
+"""Where `where` chose the other branch there is no gradient: not 0, which an infinite slope would turn into NaN.
+
+`where(a <= 0, exp(a), 1 + a)` at a = 100 chooses `1 + a`; a zero sent back through `exp` would meet exp(100) = inf. So
+a mask goes along with such a gradient, from node to node as long as elements correspond: through elementwise ops,
+which give exactly 0 under it, through movements and reductions. It is given up where a gradient without a mask joins,
+and at all other ops. Sources of the wish: pytorch#52248, pytorch#68425.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.node import Node, restored
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.ops.elementwise.select import choose
+from adjoint.ops.movement.movement import expand, reshape
+from adjoint.ops.reduction.reduction import all
+
+ELEMENTWISE = frozenset({"unary", "binary", "elementwise"})
+MOVED = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat"})
+
+
+def held_back(d: Any, mask: Any) -> Any:
+    """`d` with exact zeros where there is no gradient: a bare array or a tensor, as it came."""
+    if isinstance(d, Tensor):
+        return choose(mask, 0.0, d)
+    return np.where(mask, d.dtype.type(0), d)
+
+
+def passed_on(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
+    """For each input of an op, where it gets no gradient; None where nothing is known. `mask` is the output's."""
+    op = node.op
+    masks: list[Any]
+    if op is None:
+        return None
+    if op.blocks is not None:
+        from adjoint.autograd.engine.node_call import opened
+
+        condition = restored(opened(gradients, node)[0], None)
+        condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
+        masks = list(op.blocks(condition.array if gradients.bare else condition))
+        if mask is not None:
+            masks = [None if m is None else m | mask for m in masks]
+    elif op.family in ELEMENTWISE:
+        masks = [mask] * len(node.parents)
+    elif op.family == "reduction" and node.params is not None and node.shapes is not None:
+        masks = [_over_axes(mask, node.params["axes"], node.shapes[0])]
+    elif op.name in MOVED:
+        masks = [_moved(node, mask, i) for i in range(len(node.parents))]
+    else:
+        return None
+    return [
+        None if m is None or parent is None else _fitted(gradients, m, parent.shape)
+        for m, parent in zip(masks, node.parents, strict=True)
+    ]
+
+
+def _tensor(value: Any) -> Any:
+    return wrap(value) if hasattr(value, "dtype") and not isinstance(value, Tensor) else value
+
+
+def _over_axes(mask: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return expand(reshape(_tensor(mask), shape=kept), shape=shape)
+
+
+def _moved(node: Node, mask: Any, i: int) -> Any:
+    """The mask under the movement back, which the op's own rule describes."""
+    from adjoint.autograd.engine.node_call import arguments
+
+    rule: Any = node.op.rule(i)
+    return None if node.parents[i] is None else rule(mask, *arguments(node, rule, None, i))
+
+
+def _fitted(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
+    """A mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
+    mask = _tensor(mask)
+    have = tuple(mask.shape)
+    if have != shape:
+        extra = len(have) - len(shape)
+        axes = tuple(d for d in range(len(have)) if d < extra or (shape[d - extra] == 1 and have[d] != 1))
+        mask = reshape(all(mask, axes=axes, keepdims=True), shape=shape)
+    return mask.array if gradients.bare else mask

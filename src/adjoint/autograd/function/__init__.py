@@ -1,0 +1,25 @@
+"""`Function`: ops that users write, with a forward and a backward of their own.
+
+Modules, in reading order:
+
+- `once_differentiable`: A backward that is not itself differentiable.
+- `saved`: The tensors that a Function keeps for its backward, without a way back from them to the node that keeps
+  them.
+- `context`: `ctx`: the node of a Function as its `forward`, `backward` and `jvp` see it.
+- `node`: One application of a Function in the recorded graph.
+- `outputs`: From what a Function's forward returned to what its caller gets: with a history, and as views where they
+  are some.
+- `function`: `Function`: an op whose forward and backward the user writes in Python.
+"""
+
+from __future__ import annotations
+
+from adjoint.core.runtime.lazy_import import later
+
+_HOMES = {
+    "function": """
+        BackwardCFunction Function FunctionCtx FunctionMeta InplaceFunction NestedIOFunction Once has_setup_context
+        once_differentiable
+    """
+}
+__all__, __getattr__, __dir__ = later(__name__, _HOMES)

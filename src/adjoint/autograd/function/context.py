@@ -1,0 +1,142 @@
+"""`ctx`: the node of a Function as its `forward`, `backward` and `jvp` see it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from adjoint.autograd.function.saved import opened, raw
+from adjoint.core.graph.hooks import Hook, RemovableHandle
+from adjoint.core.graph.source_location import user_site
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Context:
+    """Flags, saved tensors, and any attribute that users set: all of it stays with the node.
+
+    A node has attributes of its own (`shape`, `order`); in here the names are the users'. Each call gets a new Context,
+    equal to the node and to the others: the node never refers to one, which would be a reference cycle. Without a node
+    it takes what `forward` does to it, for those who try a `forward` by hand.
+    """
+
+    __slots__ = ("__dict__", "__node", "__weakref__")
+
+    def __init__(self, node: Any = None) -> None:
+        self.__node = node
+        if node is not None and node.context is not None:
+            self.__dict__ = node.context.attributes
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors, inputs and outputs among them, for `backward`. Raises TypeError for anything else."""
+        for i, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}"
+                )
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`. Raises AssertionError for anything else."""
+        for i, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    f"on ctx. Argument {i} is of type {type(tensor).__name__}"
+                )
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Name the inputs that `forward` writes in place; it must return them."""
+        for i, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor):
+                raise RuntimeError(
+                    f"mark_dirty can only accept variables, but argument {i} is of type {type(tensor).__name__}"
+                )
+        self.dirty_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Name the outputs that carry no gradient."""
+        for i, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor):
+                raise RuntimeError(
+                    "mark_non_differentiable only accepts variable arguments, but got "
+                    f"{type(tensor).__name__} for argument {i}"
+                )
+        self.non_differentiable = tensors
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Nothing: tensors that share memory are known."""
+        _deprecate("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked.")
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` and `jvp` get zeros, the default, or None where no gradient came."""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """In `backward`, the tensors given to `save_for_backward`; in `jvp`, those given to `save_for_forward`.
+
+        Raises RuntimeError once they were freed, or written in place.
+        """
+        forward = self.__dict__.get("saved_for_forward")
+        if forward is not None:
+            return tuple(forward)
+        return () if self.__node is None else opened(self.__node)
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The former name of `saved_tensors`."""
+        _deprecate("'saved_variables' is deprecated; use 'saved_tensors'")
+        return self.saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        return () if self.__node is None else raw(self.__node)
+
+    def name(self) -> str:
+        """The Function's name with `Backward`: `MySquareBackward`."""
+        return type(self).__name__ if self.__node is None else type(self.__node).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """For each tensor among the arguments, the node that made it and the number of its output."""
+        edges: tuple[tuple[Any, int], ...] = () if self.__node is None else self.__node.next_functions
+        return edges
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for whatever users want to attach to the node."""
+        found: dict[Any, Any] = self.__node.metadata
+        return found
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` when the node has run; a tuple it returns replaces `grad_inputs`."""
+        handle: RemovableHandle = self.__node.register_hook(hook)
+        return handle
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the node runs; a tuple it returns replaces `grad_outputs`."""
+        handle: RemovableHandle = self.__node.register_prehook(hook)
+        return handle
+
+    def __getattr__(self, name: str) -> Any:
+        node = self.__node
+        state = None if node is None else node.context
+        if state is not None and name in state.own:
+            return state.own[name].itself(node)
+        raise AttributeError(f"{self.name()!r} object (ctx) has no attribute {name!r}: forward has not set it")
+
+    def __eq__(self, other: object) -> bool:
+        node = self.__node
+        return self is other or (node is not None and (other is node or getattr(other, "_Context__node", None) is node))
+
+    def __hash__(self) -> int:
+        return id(self) if self.__node is None else hash(self.__node)
+
+    def __repr__(self) -> str:
+        return f"<ctx of {self.name()} at {hash(self):#x}>"
+
+
+def _deprecate(message: str) -> None:
+    site = user_site()
+    warnings.warn_explicit(message, DeprecationWarning, site.file, site.line)

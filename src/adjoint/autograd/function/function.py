@@ -1,0 +1,200 @@
+"""`Function`: an op whose forward and backward the user writes in Python."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+from adjoint.autograd.function.context import Context
+from adjoint.autograd.function.node import BackwardCFunction
+from adjoint.autograd.function.once_differentiable import Once, once_differentiable
+from adjoint.autograd.function.outputs import keep_for_backward, outputs_of
+from adjoint.core.runtime.mode import mode, unrecorded, unusual
+from adjoint.core.tensor.tensor import Tensor
+
+FunctionCtx = Context
+
+
+class FunctionMeta(type):
+    """Gives each Function the class of its nodes, `_backward_cls`."""
+
+    _backward_cls: type[BackwardCFunction]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        super().__init__(name, bases, members)
+        fields = {"__slots__": (), "__module__": __name__, "_forward_cls": cls}
+        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), fields)
+
+
+class Function(metaclass=FunctionMeta):
+    """Subclass with static methods `forward(ctx, *args)` and `backward(ctx, *grad_outputs)`; call through `apply`.
+
+    With a static `setup_context(ctx, inputs, output)`, `forward` takes the arguments alone. `vjp` is another name for
+    `backward`; `jvp(ctx, *tangents)` is the forward mode. Methods of the class work where static ones do.
+    """
+
+    generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise RuntimeError: there is `apply`."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            f"function with static forward method: {type(self).__name__}.apply(...)"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs from the inputs; tensors in here are not recorded."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """After a `forward` without ctx: set on `ctx` what backward needs of the inputs and the output."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradient of each argument of `forward`, or None, from those of the outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangent of each output of `forward`, or None, from those of the arguments."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """The Function of a batch: (outputs, the dimension of each that is mapped), from the arguments and theirs.
+
+        `info.batch_size` and `info.randomness` tell about the `vmap` around.
+        """
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward` and record it; the result is what `forward` returned.
+
+        Keywords take the places that `forward` gives them. Raises TypeError for those that have none.
+        """
+        separate = has_setup_context(cls)
+        if kwargs or (separate and getattr(cls.forward, "__defaults__", True)):
+            args = _by_position(cls, separate, args, kwargs)
+        special = unusual.count and mode.special
+        if pushed := special and mode.duals is not None:  # forward mode is loaded when it is used
+            from adjoint.transforms.forward.custom_function import asleep, carried, push_tangents
+
+            levels = carried(args)
+        node = cls._backward_cls(args)
+        ctx = Context(node)
+        with unrecorded(), asleep() if pushed else nullcontext():
+            result = _batched(cls, args) if special else NotImplemented
+            if result is NotImplemented:
+                result = cls.forward(*args) if separate else cls.forward(ctx, *args)
+            if separate:
+                cls.setup_context(ctx, args, result)
+        returned = result if isinstance(result, tuple) else (result,)
+        attributes = node.context.attributes
+        saved = attributes.pop("to_save", None) or ()
+        dirty = attributes.get("dirty_tensors") or ()
+        if separate and saved:
+            _refuse_saving(cls, args, returned, saved, dirty)
+        outputs = outputs_of(node, args, returned)
+        if pushed and levels:
+            push_tangents(node, args, returned, outputs, dirty, levels)
+        attributes.pop("saved_for_forward", None)
+        if any(node.parents):
+            keep_for_backward(node, outputs, saved)
+        if special and mode.watcher is not None:
+            for out in outputs:
+                if isinstance(out, Tensor):
+                    mode.watcher.look(_Call(cls.__name__, ()), args, out)
+        return outputs if isinstance(result, tuple) else outputs[0]
+
+
+class InplaceFunction(Function):
+    """A Function that was made to know whether it writes in place; kept for programs that derive from it."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """A Function whose arguments nest, of the time before static methods; kept by name alone."""
+
+
+class _Call(NamedTuple):
+    """An application as those who watch ops see it."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+
+def has_setup_context(function: type[Function]) -> bool:
+    """True if its `forward` takes no ctx."""
+    return function.setup_context is not Function.setup_context
+
+
+def _batched(function: type[Function], args: tuple[Any, ...]) -> Any:
+    """What `forward` returns for a batch, where a tracer knows that; NotImplemented if its ops are to be called."""
+    apply_function = getattr(mode.tracer, "apply_function", None)
+    return NotImplemented if apply_function is None else apply_function(function, args)
+
+
+def _by_position(
+    function: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """All arguments of `forward` in order, defaults filled in."""
+    signature = inspect.signature(function.forward)
+    try:
+        given = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{function.__name__}: forward() {error}") from None
+    given.apply_defaults()
+    named = next((name for name in given.kwargs if name in kwargs), None)
+    if named is not None:
+        raise TypeError(f"{function.__name__}: forward() got an unexpected keyword argument {named!r}")
+    return given.args if separate else given.args[1:]
+
+
+def _refuse_saving(
+    function: type[Function], args: tuple[Any, ...], returned: tuple[Any, ...], saved: Any, dirty: Any
+) -> None:
+    for tensor in saved:
+        if tensor is None or any(tensor is d for d in dirty):
+            continue
+        if any(tensor is out for out in returned) and any(tensor is a for a in args):
+            raise RuntimeError(
+                f"{function.__name__}: An input that has been returned as-is as output is being saved for backward. "
+                "This is not supported if you override setup_context. You should return and save a view of the input "
+                "instead, e.g. with x.view_as(x) or setup ctx inside the forward function itself."
+            )
+
+
+__all__ = [
+    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "Once",
+    "has_setup_context", "once_differentiable",
+]  # fmt: skip

@@ -1,0 +1,189 @@
+"""One application of a Function in the recorded graph."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.function.context import Context
+from adjoint.autograd.function.saved import CLEARED
+from adjoint.core.graph.hooks import NodeHooks
+from adjoint.core.graph.iterative_dealloc import freed_without_recursion
+from adjoint.core.graph.node import Output, Recorded, edge, tick
+from adjoint.core.graph.source_location import user_place
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor, constant
+
+
+class State:
+    """What a node keeps for its user: `attributes` of the ctx, `kept` tensors, and `own` outputs set as attributes."""
+
+    __slots__ = ("attributes", "kept", "own")
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        self.attributes = attributes
+        self.kept: Any = None
+        self.own: dict[str, Any] = {}
+
+
+@freed_without_recursion
+class BackwardCFunction(Recorded):
+    """The node of a Function; each Function has a subclass of its own, `MySquareBackward`.
+
+    It is made before `forward` runs, as its ctx, and becomes part of the graph by `finish`.
+    """
+
+    op = None
+    _forward_cls: Any
+    __slots__ = (
+        "__weakref__", "_slots", "_specs", "at", "code", "context", "dtype", "given", "hooks", "order", "outputs",
+        "parents", "quiet", "shape",
+    )  # fmt: skip
+    code: CodeType
+    hooks: NodeHooks | None
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        floor = mode.floor if unusual.count else -1
+        self.given = tuple(isinstance(a, Tensor) for a in args)
+        parents = tuple(a.node if given else None for a, given in zip(args, self.given, strict=True))
+        if floor >= 0:
+            parents = tuple(None if p is None or p.order < floor else p for p in parents)
+        needed = tuple(p is not None for p in parents)
+        self.parents = parents if not unusual.count or mode.recording else (None,) * len(args)
+        self.context = State({"needs_input_grad": needed})
+        self.hooks = None
+        self.code, self.at = user_place()
+        self.order = -1
+        self.outputs = 0
+        self._specs: list[tuple[Any, Any] | None] = []
+        self.quiet: frozenset[int] = frozenset()
+        self.shape: Any = None
+        self.dtype: Any = None
+        self._slots: dict[int, weakref.ref[Output]] = {}
+
+    def finish(self, returned: Sequence[Any], quiet: frozenset[int]) -> None:
+        """Take the place in the graph that the node of these outputs has; those numbered in `quiet` get no gradient."""
+        self.order = tick()
+        self.outputs = len(returned)
+        self.quiet = quiet
+        self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in returned]
+        if len(returned) == 1 and self._specs[0] is not None:
+            self.shape, self.dtype = self._specs[0]
+
+    @property
+    def saved(self) -> Any:
+        """What `save_for_backward` kept; the walk sets it to RELEASED."""
+        return self.context.kept
+
+    @saved.setter
+    def saved(self, value: Any) -> None:
+        if self.context.kept is not CLEARED:
+            self.context.kept = value
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """For each tensor among the arguments, the node that made it and the number of its output."""
+        if not any(self.parents):
+            return ()
+        return tuple(edge(p) for p, given in zip(self.parents, self.given, strict=True) if given)
+
+    def made(self, number: int) -> Any:
+        """The node that stands for output `number`."""
+        if self.outputs == 1:
+            return self
+        slot = self._slots.get(number)
+        output = slot and slot()
+        if output is None:
+            output = Output(self, number, *self._specs[number])  # type: ignore[misc]
+            self._slots[number] = weakref.ref(output)
+        return output
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in OWN:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(Context(self), name)  # in PyTorch the node is the ctx
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in OWN:
+            object.__setattr__(self, name, value)
+        else:
+            self.context.attributes[name] = value
+
+    def apply(self, *grads: Any) -> Any:
+        """What the user's backward makes of the gradients of the outputs."""
+        backward = _backward_of(self._forward_cls)
+        if self._forward_cls.boxed_grads_call:
+            return backward(Context(self), list(grads))
+        return backward(Context(self), *grads)
+
+    def pull(self, arrived: Sequence[Any]) -> list[Any]:
+        """The gradients of the arguments, as the user's backward has them, checked."""
+        attributes = self.context.attributes
+        fill = attributes.get("materialize_grads", True)
+        fill_quiet = fill and attributes.get("_materialize_non_diff_grads", True)
+        given = [
+            constant(np.zeros(*spec)) if g is None and spec and (fill_quiet if i in self.quiet else fill) else g
+            for i, (g, spec) in enumerate(zip(arrived, self._specs, strict=True))
+        ]
+        arrived = ()  # nothing but `given` holds them: a boxed backward may let go of each as it goes
+        result = self.apply(*given)
+        returned = list(result) if isinstance(result, (tuple, list)) else [result]
+        wanted = len(self.parents)
+        while len(returned) > wanted and returned[-1] is None:
+            returned.pop()
+        if len(returned) != wanted:
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {wanted}, got "
+                f"{len(returned)})"
+            )
+        for i, g in enumerate(returned):
+            if g is not None:
+                self._check(i, g)
+        return returned
+
+    def _check(self, i: int, g: Any) -> None:
+        if not self.given[i]:
+            raise RuntimeError(
+                f"function {self.name()} returned a gradient different than None at position {i + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+        if not isinstance(g, Tensor):
+            raise RuntimeError(f"{self.name()}: expected Variable or None (got {type(g).__name__})")
+        parent = self.parents[i]
+        if parent is not None and not _reaches(g.array.shape, parent.shape):
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {i} - got {list(g.array.shape)} but "
+                f"expected shape compatible with {list(parent.shape)}"
+            )
+        if parent is not None and g.array.dtype.kind == "c" and parent.dtype.kind != "c":
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {i} - expected a real one, as the input "
+                f"is, but got {g.dtype}"
+            )
+
+
+OWN = frozenset({*BackwardCFunction.__slots__, "saved"})  # names of the node itself; all others are the users'
+
+
+def _backward_of(function: Any) -> Callable[..., Any]:
+    from adjoint.autograd.function.function import Function
+
+    backward, vjp = function.backward, function.vjp
+    if backward is not Function.backward and vjp is not Function.vjp:
+        raise RuntimeError(
+            f"{function.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    chosen: Callable[..., Any] = backward if vjp is Function.vjp else vjp
+    return chosen
+
+
+def _reaches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """True if a gradient of `shape` can be summed to `target`."""
+    if len(shape) < len(target):
+        return False
+    return all(want in (1, have) for want, have in zip(target[::-1], shape[::-1], strict=False))

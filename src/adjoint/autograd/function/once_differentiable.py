@@ -1,0 +1,69 @@
+"""A backward that is not itself differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.hooks import NodeHooks
+from adjoint.core.graph.node import Leaf, Recorded, tick
+from adjoint.core.graph.source_location import user_place
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.tensor.tensor import Tensor, wrap
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Above a `backward` that is not itself differentiable: to differentiate its gradients raises RuntimeError."""
+
+    @wraps(backward)
+    def call(ctx: Any, *grads: Any) -> Any:
+        with Scope(recording=False):
+            result = backward(ctx, *grads)
+        parents = tuple(g.node for g in grads if isinstance(g, Tensor) and g.node is not None)
+        if not parents or not mode.recording:
+            return result
+        several = isinstance(result, tuple)
+        results = result if several else (result,)
+        pattern = tuple(isinstance(g, Tensor) for g in results)
+        returned = tuple(_refused(g, parents, pattern) if isinstance(g, Tensor) else g for g in results)
+        return returned if several else returned[0]
+
+    return call
+
+
+class Once(Recorded):
+    """The node of a gradient that was computed by a once-differentiable backward: it cannot be walked."""
+
+    __slots__ = ("__weakref__", "at", "code", "dtype", "hooks", "order", "parents", "pattern", "saved", "shape")
+    op = None
+    code: CodeType
+    hooks: NodeHooks | None
+
+    def __init__(self, parents: tuple[Any, ...], pattern: tuple[bool, ...], g: Tensor) -> None:
+        self.parents, self.pattern = parents, pattern
+        self.shape, self.dtype = g.array.shape, g.array.dtype
+        self.saved = self.hooks = None
+        self.code, self.at = user_place()
+        self.order = tick()
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """As in PyTorch, a new leaf in place of each gradient that the backward returned: the graph ends here."""
+        return tuple((Leaf(wrap(np.empty(0, self.dtype))) if tensor else None, 0) for tensor in self.pattern)
+
+    def pull(self, arrived: Sequence[Any]) -> list[Any]:
+        """Raise RuntimeError."""
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+Once.__name__ = Once.__qualname__ = "Error"
+
+
+def _refused(g: Tensor, parents: tuple[Any, ...], pattern: tuple[bool, ...]) -> Tensor:
+    refused = wrap(g.array)
+    refused.node = Once(parents, pattern, g)
+    return refused

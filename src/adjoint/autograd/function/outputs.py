@@ -1,0 +1,157 @@
+"""From what a Function's forward returned to what its caller gets: with a history, and as views where they are some."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from adjoint.autograd.function.node import BackwardCFunction
+from adjoint.autograd.function.saved import CLEARED, Kept, keep, number_of
+from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import user_site
+from adjoint.core.op.op import NOT_SAVED
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.storage import Made, mark_written, share, share_view, view_of, view_on
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.ops.movement.movement import reshape
+from adjoint.ops.mutation.inplace import check_writable, rebase
+
+
+def outputs_of(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs of the Function whose forward returned these, with `node` for their history if one is recorded.
+
+    An argument that comes back as it is becomes a view of itself, unless it was marked dirty: then its own history goes
+    on with the node, as after any write in place.
+    """
+    attributes = node.context.attributes
+    dirty = attributes.pop("dirty_tensors", None) or ()
+    not_differentiable = attributes.pop("non_differentiable", None) or ()
+    pure = attributes.get("_is_pure_view", False)
+    recorded = any(node.parents)
+    quiet = frozenset(
+        i
+        for i, out in enumerate(returned)
+        if isinstance(out, Tensor)
+        and (out.array.dtype.kind not in "fcV" or any(out is one for one in not_differentiable))
+    )
+    _check_dirty(node, args, returned, dirty)
+    if recorded:
+        _check_history(node, args, returned, dirty, quiet)
+    if pure and (sum(node.given) != 1 or len(returned) != 1):
+        raise RuntimeError(
+            f"{node._forward_cls.__name__}: Pure view custom Function can only have one input Tensor and one output "
+            "Tensor."
+        )
+    for tensor in dirty:
+        mark_written(tensor, user_site())
+    node.finish(returned, quiet)
+    outputs: list[Any] = []
+    for i, out in enumerate(returned):
+        if isinstance(out, Tensor):
+            is_input = any(out is a for a in args)
+            modified = any(out is d for d in dirty)
+            out = _with_history(node, out, i, is_input, modified, recorded and i not in quiet)
+            if not (is_input and modified):
+                _seen_as(out, _circumstances(args, pure))
+        outputs.append(out)
+    if len(returned) - len(quiet) - node._specs.count(None) > 1 and recorded:
+        for out in outputs:
+            if isinstance(out, Tensor):
+                _seen_as(out, Made.AS_ONE_OF_MANY)
+    return tuple(outputs)
+
+
+def keep_for_backward(node: BackwardCFunction, outputs: tuple[Any, ...], saved: tuple[Any, ...]) -> None:
+    """Let `node` keep the tensors `saved`, and its ctx's attributes, without a way back from an output to the node."""
+    state = node.context
+    if not mode.transformed and any(tensor is not None and tensor.is_inference() for tensor in saved):
+        raise RuntimeError(NOT_SAVED)
+    if state.kept is not CLEARED:
+        state.kept = tuple(keep(tensor, outputs) for tensor in saved)
+    for name, value in list(state.attributes.items()):
+        if isinstance(value, Tensor) and (number := number_of(value, outputs)) is not None:
+            state.own[name] = Kept(state.attributes.pop(name), number)
+
+
+def _check_dirty(
+    node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], dirty: tuple[Any, ...]
+) -> None:
+    for tensor in dirty:
+        if not any(tensor is out for out in returned):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+                "are modified inplace must all be outputs of the Function."
+            )
+
+
+def _check_history(
+    node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], dirty: tuple[Any, ...], quiet: Any
+) -> None:
+    """Raise RuntimeError where the history of a dirty tensor cannot go on with `node`."""
+    called = node._forward_cls.__name__
+    for tensor in dirty:
+        if any(tensor is returned[i] for i in quiet):
+            continue
+        if type(tensor.node) is Leaf:
+            raise RuntimeError(f"{called}: a leaf Variable that requires grad has been used in an in-place operation.")
+        if not any(tensor is a for a in args):
+            message = (
+                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                "should be passed to ctx.mark_dirty()."
+            )
+            if view_of(tensor) is not None:
+                raise RuntimeError(f"{called}: {message}")
+            site = user_site()
+            warnings.warn_explicit(f"{called}: {message}", UserWarning, site.file, site.line)
+        check_writable(tensor, called, True)
+        if view_of(tensor) is not None and len(returned) > 1:
+            raise RuntimeError(
+                f"{called}: If your Function modifies inplace an input that is a view of another Tensor, your Function "
+                "cannot return more than one Tensor. Make sure that the input is not a view (clone() it), or split "
+                "the Function in two: one that writes in place and returns a single Tensor, and one for the rest."
+            )
+
+
+def _with_history(
+    node: BackwardCFunction, out: Tensor, number: int, is_input: bool, modified: bool, differentiable: bool
+) -> Tensor:
+    if not differentiable:
+        if out.node is None:
+            return _as_it_is(out) if is_input and not modified else out
+        if is_input:
+            alias = wrap(out.array)
+            share(out, alias)
+            return alias
+        if view_of(out) is None:
+            out.node = None
+        return out
+    if modified:
+        rebase(out, node.made(number))
+        return out
+    if is_input:
+        out = _as_it_is(out)
+    out.node = node.made(number)
+    return out
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    """A view of the whole of `x`: the same memory with a place of its own in the graph."""
+    alias = wrap(x.array)
+    share_view(x, alias, reshape.op, {"shape": x.array.shape}, Made.BY_FUNCTION)  # type: ignore[attr-defined]
+    return alias
+
+
+def _seen_as(out: Tensor, made: Made) -> None:
+    view = view_of(out)
+    if view is not None:
+        out.memory = view_on(view.memory, view.base, view.path, made)
+
+
+def _circumstances(args: tuple[Any, ...], pure: bool) -> Made:
+    """How views among the outputs count. The steps of a pure one say all about it: it is as if ops had made it."""
+    if unusual.count and not mode.recording:
+        return Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
+    if not pure:
+        return Made.BY_FUNCTION
+    source = view_of(next(a for a in args if isinstance(a, Tensor)))
+    return Made.NORMALLY if source is None else source.made

@@ -1,0 +1,149 @@
+"""What becomes of the tensors that nodes keep for backward: hooks that pack and unpack them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from adjoint.core.graph.node import Packed, rewrapped
+from adjoint.core.runtime.mode import Scope, mode, set_modes
+from adjoint.core.tensor.storage import InferenceStorage
+from adjoint.core.tensor.tensor import Tensor
+
+
+class saved_tensors_hooks:
+    """Within the block, ops keep `pack_hook(tensor)` in place of each tensor they need for backward.
+
+    `unpack_hook` gives the tensor back from it. Of nested blocks the innermost counts. `pack_hook` runs without
+    recording; it gets an input itself, and an output without its history, so that nothing it returns can form a
+    reference cycle.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        push(Packer(self.pack_hook, self.unpack_hook))
+
+    def __exit__(self, *error: object) -> None:
+        pop()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Where PyTorch moves saved tensors to main memory. They are there already: no memory moves, the hooks run."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: (tensor.device, tensor), lambda packed: packed[1])
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Within the block, hooks on saved tensors raise RuntimeError(error_message); so does the block inside of hooks."""
+    if mode.packers:
+        raise RuntimeError(error_message)
+    before, here.refused = here.refused, error_message
+    try:
+        yield
+    finally:
+        here.refused = before
+
+
+class Packer:
+    """A pair of hooks in `mode.packers`."""
+
+    __slots__ = ("pack_hook", "unpack_hook")
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def pack(self, tensor: Tensor) -> Packed:
+        """What a node keeps in place of `tensor`. Raises RuntimeError if the hook writes into it."""
+        before = version_of(tensor)
+        with Scope(recording=False):
+            packed = self.pack_hook(tensor)
+        if version_of(tensor) != before:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. The input is the tensor that the program "
+                "goes on with: let the hook compute a new one."
+            )
+        return PackedByHook(packed, self.unpack_hook)
+
+    def spare(self, tensor: Tensor) -> None:
+        """`tensor` is about to be written in place: see to what was packed and shares its memory."""
+
+
+class PackedByHook(Packed):
+    """What a pack hook returned, and the hook that undoes it."""
+
+    __slots__ = ("data", "unpack_hook")
+
+    def __init__(self, data: Any, unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.data = data
+        self.unpack_hook = unpack_hook
+
+    def open(self) -> Tensor:
+        """What `unpack_hook` makes of it. Raises TypeError if that is no tensor."""
+        before = mode.packers
+        try:
+            tensor = self.unpack_hook(self.data)
+        finally:
+            if mode.packers is not before:  # a block that the hook enters or leaves ends with the hook
+                set_modes(packers=before)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(tensor).__name__}"
+            )
+        return tensor
+
+
+class _Here(threading.local):
+    """This thread: why hooks are refused."""
+
+    refused: str | None = None
+
+
+here = _Here()
+
+
+def push(packer: Any) -> None:
+    """Make `packer` the innermost. Raises RuntimeError within `disable_saved_tensors_hooks`."""
+    if here.refused is not None:
+        raise RuntimeError(here.refused)
+    set_modes(packers=(*mode.packers, packer))
+
+
+def pop() -> None:
+    """Take the innermost packer off, if there is one."""
+    set_modes(packers=mode.packers[:-1])
+
+
+def keep(tensor: Tensor) -> Callable[[], Tensor]:
+    """Save `tensor` as a node would: the function that is returned gives it back, through the innermost hooks.
+
+    That raises RuntimeError if the tensor was written in place since, where there are no hooks.
+    """
+    if mode.packers:
+        packed, maker = mode.packers[-1].pack(tensor), tensor.node
+        return lambda: rewrapped(packed.open(), maker)
+    before = version_of(tensor)
+
+    def kept() -> Tensor:
+        if version_of(tensor) != before:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: a "
+                f"tensor of shape {list(tensor.array.shape)} was at version {before} when it was saved, and is at "
+                f"{version_of(tensor)} now; clone() it first."
+            )
+        return tensor
+
+    return kept
+
+
+def version_of(tensor: Tensor) -> int:
+    """How often the tensor's memory was written in place; 0 where nobody counts."""
+    return 0 if isinstance(tensor.memory, InferenceStorage) else tensor._version

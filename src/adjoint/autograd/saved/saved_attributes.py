@@ -1,0 +1,244 @@
+"""The names under which PyTorch's nodes show what they keep: `grad_fn._saved_self`, `_saved_dim`, …"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from adjoint.autograd.engine.accumulate_grad import accumulate
+from adjoint.autograd.engine.graph_task import NOTHING, Gradients, Slots
+from adjoint.autograd.engine.node_call import run_rules
+from adjoint.autograd.saved.saved_tensor import saved_tensor
+from adjoint.core.dtype.device import CPU, device
+from adjoint.core.dtype.dtype import DTYPES, dtype
+from adjoint.core.graph.hooks import Hooked
+from adjoint.core.graph.node import Leaf, Node
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+
+# An input by its number, the output as -1; several inputs; a parameter by its name; or how to find it out.
+Where = int | list[int | None] | str | Callable[[Node], Any]
+
+
+def input_shape(i: int) -> Callable[[Node], Size]:
+    """The sizes of input i."""
+
+    def find(node: Node) -> Size:
+        if node.shapes is not None:
+            return Size(node.shapes[i])
+        parent = node.parents[i]
+        return Size((saved_tensor(node, i).unpack() if parent is None else parent).shape)
+
+    return find
+
+
+def sizes_of(*names: str) -> dict[str, Where]:
+    """`self_sym_sizes`, …: what matrix products show of their inputs, besides these."""
+    return {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(names)}
+
+
+def along(name: str) -> Callable[[Node], Any]:
+    """The single dimension of a reduction that takes a tuple."""
+    return lambda node: node.params[name][0]  # type: ignore[index]
+
+
+def swapped(i: int) -> Callable[[Node], int]:
+    """The i-th of the two dimensions that a transpose exchanges."""
+
+    def find(node: Node) -> int:
+        axes = node.params["axes"]  # type: ignore[index]
+        moved = [d for d, axis in enumerate(axes) if d != axis]
+        return moved[i] if moved else 0
+
+    return find
+
+
+def sliced(i: int) -> Callable[[Node], Any]:
+    """Start, stop and step of a slice in the one dimension that it cuts."""
+
+    def find(node: Node) -> Any:
+        d, bounds = _cut(node)
+        return d if i == 3 else bounds[i]
+
+    return find
+
+
+def _cut(node: Node) -> tuple[int, tuple[int, int, int]]:
+    whole = input_shape(0)(node)
+    bounds = node.params["bounds"]  # type: ignore[index]
+    return next(((d, b) for d, b in enumerate(bounds) if b != (0, whole[d], 1)), (0, bounds[0]))
+
+
+ONE: Where = lambda node: 1  # noqa: E731  PyTorch's alpha and beta, which are folded into other ops here
+REDUCED: dict[str, Where] = {"dim": "axes", "keepdim": "keepdims"}
+BY_OP: dict[str, dict[str, Where]] = {
+    "add": {"alpha": ONE},
+    "sub": {"alpha": ONE},
+    "div": {"rounding_mode": lambda node: None},
+    "pow": {"self": 0, "exponent": 1, "result": -1},
+    "sum": REDUCED,
+    "mean": REDUCED | {"self_sym_numel": lambda node: math.prod(input_shape(0)(node))},
+    "max": REDUCED | {"self": 0, "result": -1},
+    "min": REDUCED | {"self": 0, "result": -1},
+    "prod": REDUCED | {"dim": along("axes"), "self": 0},
+    "cumsum": {"dim": "axis"},
+    "softmax": {"dim": "axis"},
+    "log_softmax": {"dim": "axis"},
+    "mm": {"self": 0, "mat2": 1} | sizes_of("self", "mat2"),
+    "bmm": {"self": 0, "mat2": 1},
+    "addmm": {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(("self", "mat1", "mat2"))},
+    "linear": {"mat1": 0, "mat2": 1, "alpha": ONE, "beta": ONE} | sizes_of("mat1", "mat2"),
+    "permute": {"dims": "axes", "dim0": swapped(0), "dim1": swapped(1)},
+    "flip": {"dims": "axes"},
+    "expand": {"self_sym_sizes": input_shape(0)},
+    "select": {"dim": "axis", "index": "at"},
+    "slice": {"start": sliced(0), "end": sliced(1), "step": sliced(2), "dim": sliced(3)},
+    "gather": {"dim": "axis", "index": 1},
+    "where": {"condition": 0},
+    "cat": {"dim": "axis"},
+    "stack": {"dim": "axis"},
+    "limited": {"min": "low", "max": "high"},
+    "variance": REDUCED,
+    "deviation": REDUCED,
+    "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},
+    "mean_weighted_nll": {"target": 1, "weight": 2, "ignore_index": "ignore"},
+    "squared_error": {"target": 1, "reduction": lambda node: 1 + (node.params["reduction"] == "sum")},  # type: ignore[index]
+    "convolution": {
+        "input": 0,
+        "weight": 1,
+        "bias_sym_sizes_opt": lambda node: Size(node.shapes[2] if node.shapes and len(node.shapes) > 2 else (0,)),
+    },
+}
+
+
+def saved_names(node: Node) -> dict[str, Where]:
+    """Everything the node shows: by its op's own names, by PyTorch's usual ones, and its parameters."""
+    op = node.op
+    kept = {name for needs in op.needs for name in needs}
+    found: dict[str, Where] = {name: name for name in node.params or ()}
+    for i, name in enumerate(op.inputs):
+        if name in kept:
+            found[name] = i
+            if i < 2:
+                found["other" if i else "self"] = i
+    if "out" in kept:
+        found["result"] = found["out"] = -1
+    if op.kept_shapes and not (op.variadic and len(op.inputs) == 1):
+        found["self_sym_sizes"] = input_shape(0)
+    if op.name == "index":
+        found["indices"] = [None if slot is None else 1 + slot for slot in node.params["pattern"]]  # type: ignore[index]
+    return found | BY_OP.get(op.name, {})
+
+
+def read_saved(node: Node, name: str, raw: bool = False) -> Any:
+    """What the node keeps under `name`; a `SavedTensor` for it if `raw`.
+
+    Raises AttributeError for a name that it does not have, RuntimeError for a value that was freed.
+    """
+    where = saved_names(node).get(name)
+    if isinstance(where, int):
+        return _at(node, where, raw)
+    if isinstance(where, list):
+        return tuple(None if place is None and not raw else _at(node, place, raw) for place in where)
+    if where is None or raw:
+        attribute = f"{'_raw' * raw}_saved_{name}"
+        raise AttributeError(
+            f"{type(node).__name__!r} object has no attribute {attribute!r}: it saves nothing called {name!r}"
+        )
+    return where(node) if callable(where) else (node.params or {}).get(where)
+
+
+def _at(node: Node, place: int | None, raw: bool) -> Any:
+    last = len(node.parents)  # the inputs come first, then the output
+    found = saved_tensor(node, last if place is None or place < 0 else place)
+    return found if raw else found.unpack()
+
+
+class InputMetadata(NamedTuple):
+    """What a node knows of one of its outputs, whose gradient is an input of its rules."""
+
+    shape: Size
+    dtype: dtype
+    device: device = CPU
+
+
+def saved_value(self: Node, name: str) -> Any:
+    """`_saved_…` and `_raw_saved_…`."""
+    stem = name.removeprefix("_raw")
+    if not stem.startswith("_saved_"):
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    from adjoint.autograd.saved.saved_attributes import read_saved
+
+    return read_saved(self, stem.removeprefix("_saved_"), raw=stem != name)
+
+
+def names_shown(self: Node) -> list[str]:
+    """Every attribute, those named `_saved_…` among them."""
+    from adjoint.autograd.saved.saved_attributes import saved_names
+
+    return sorted({*object.__dir__(self), *(f"_saved_{name}" for name in saved_names(self))})
+
+
+def call(self: Any, *gradients: Tensor | None) -> Any:
+    """The gradients of the inputs, from those of the outputs; one alone is not in a tuple. Hooks do not run.
+
+    A leaf adds the gradient to that of its tensor. Raises TypeError for another number of gradients.
+    """
+    wanted = getattr(self, "outputs", 1)
+    if len(gradients) != wanted:
+        raise TypeError(f"{self.name()}: expected {wanted} arguments, got {len(gradients)} instead")
+    for i, g in enumerate(gradients):
+        if g is not None and not isinstance(g, Tensor):
+            raise TypeError(f"{self.name()}: expected Tensor or None for argument {i}, got {type(g).__name__}")
+    walk = Gradients([], retain_graph=True, create_graph=mode.recording)
+    if type(self) is Leaf:
+        if gradients[0] is not None:
+            with Scope(recording=False):
+                accumulate(Gradients([(self, gradients[0])], retain_graph=True, create_graph=False))
+        return None
+    given = [None if g is None else walk.to_own(g) for g in gradients]
+    if all(g is None for g in given):
+        return _alone([None] * len(self.parents))
+    pulled = run_rules(walk, self, Slots(given) if wanted > 1 else given[0], None)
+    return _alone([None if d is NOTHING else walk.to_tensor(d) for d in pulled])
+
+
+def _alone(pulled: list[Any]) -> Any:
+    return pulled[0] if len(pulled) == 1 else tuple(pulled)
+
+
+def sequence_number(self: Any) -> int:
+    """The node's place in the order in which nodes were made."""
+    order: int = self.order
+    return order
+
+
+def set_sequence_number(self: Any, order: int) -> None:
+    """Move the node in the order in which a backward pass runs those that are ready: the highest first."""
+    self.order = order
+
+
+def input_metadata(self: Any) -> list[InputMetadata]:
+    """Shape and type of each output."""
+    if isinstance(specs := getattr(self, "_specs", None), list):
+        return [InputMetadata(Size(spec[0]), DTYPES[spec[1]]) for spec in specs if spec is not None]
+    shapes = getattr(self, "pieces", None) or [self.shape]
+    return [InputMetadata(Size(shape), DTYPES[self.dtype]) for shape in shapes]
+
+
+def register_hook_dict(self: Any, tensor: Tensor) -> None:
+    """Nothing is left to do: the hooks of a tensor are with its node from the start."""
+
+
+for _name, _attribute in {
+    "__call__": call,
+    "_sequence_nr": sequence_number,
+    "_set_sequence_nr": set_sequence_number,
+    "_input_metadata": property(input_metadata),
+    "_register_hook_dict": register_hook_dict,
+}.items():
+    setattr(Hooked, _name, _attribute)
+for _name, _attribute in {"__getattr__": saved_value, "__dir__": names_shown}.items():
+    setattr(Node, _name, _attribute)

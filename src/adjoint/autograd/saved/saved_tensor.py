@@ -1,0 +1,129 @@
+"""One value that a node keeps for backward, as users see it: `grad_fn._raw_saved_self`."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.saved.hooks import PackedByHook, Packer
+from adjoint.core.graph.node import RELEASED, Packed, Saved, restored
+from adjoint.core.tensor.mutation_log import check_unwritten
+from adjoint.core.tensor.storage import share
+from adjoint.core.tensor.tensor import Tensor, twin
+
+new = object.__new__
+
+
+class SavedTensor:
+    """A place among the values that a node keeps; nodes hand them out, nobody makes one."""
+
+    __slots__ = ("node", "place")
+    node: Any
+    place: int
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden: read one from a node, as in "
+            "`y.grad_fn._raw_saved_self`"
+        )
+
+    @property
+    def data(self) -> Any:
+        """What is kept: what the pack hook returned, the tensor itself, or None."""
+        value = self._value()
+        return value.data if isinstance(value, PackedByHook) else self.unpack()
+
+    @property
+    def unpack_hook(self) -> Callable[[Any], Tensor] | None:
+        """The hook that makes the tensor of `data`, if there is one."""
+        value = self._value()
+        return value.unpack_hook if isinstance(value, PackedByHook) else None
+
+    def unpack(self) -> Any:
+        """The tensor with its history; a number or None if that is what is kept.
+
+        Raises RuntimeError if it was freed, or written in place since.
+        """
+        value, node = self._value(), self.node
+        if type(value) is np.ndarray:
+            check_unwritten(value, node)
+        made_it = (*node.parents, node)[self.place]
+        tensor = restored(value, made_it)
+        if type(value) is not np.ndarray:
+            return tensor
+        alive = _alive(value, made_it)
+        if alive is None:
+            return tensor
+        if made_it is not node:
+            return alive
+        share(alive, tensor)  # an output is never its own tensor, but counts writes with it
+        return tensor
+
+    def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
+        """Keep `pack_hook(tensor)` instead, from which `unpack_hook`, the second hook, makes the tensor again.
+
+        Raises RuntimeError if the value was freed, is no tensor, has hooks, or if `pack_hook` writes into it; TypeError
+        unless there are two functions.
+        """
+        pack_hook, unpack_hook = pair_of(hooks)
+        node, place = self.node, self.place
+        if node.saved is RELEASED:
+            raise RuntimeError(
+                f"Calling register_hooks on a saved tensor after it has been freed: {node.name()} let its values go in "
+                "backward(). Specify retain_graph=True to keep them."
+            )
+        value = node.saved[place]
+        if isinstance(value, Packed):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
+        if type(value) is not np.ndarray:
+            raise RuntimeError(f"Calling register_hooks on a saved tensor with value {value!r} is forbidden")
+        packed = Packer(pack_hook, unpack_hook).pack(twin(restored(value, None)))
+        node.saved = Saved((*node.saved[:place], packed, *node.saved[place + 1 :]))
+
+    def _value(self) -> Any:
+        if self.node.saved is RELEASED:
+            raise RuntimeError(
+                f"{self.node.name()}: its saved values were freed by backward(). Trying to backward through the graph "
+                "a second time (or directly access saved tensors after they have already been freed) needs "
+                "retain_graph=True."
+            )
+        return None if self.node.saved is None else self.node.saved[self.place]
+
+    def __repr__(self) -> str:
+        return f"<SavedTensor {self.place} of {self.node!r}>"
+
+
+def pair_of(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The two hooks. Raises TypeError for anything but two functions."""
+    if len(hooks) != 2 or not all(map(callable, hooks)):
+        given = ", ".join(type(hook).__name__ for hook in hooks)
+        raise TypeError(
+            "register_hooks(): incompatible function arguments: it takes the two functions pack_hook and unpack_hook, "
+            f"but got ({given})"
+        )
+    return hooks[0], hooks[1]
+
+
+def saved_tensor(node: Any, place: int) -> SavedTensor:
+    """What `node` keeps at `place`: an input, by its number, or the output, which comes last."""
+    found = new(SavedTensor)
+    found.node = node
+    found.place = place
+    return found
+
+
+def _alive(array: Any, made_it: Any) -> Tensor | None:
+    """The tensor whose array was saved, if it still lives: nodes keep arrays alone, and no way back to their tensors.
+
+    The search goes through all of Python's containers. It serves those who look at a graph, never a backward pass.
+    """
+    for holder in gc.get_referrers(array):
+        if isinstance(holder, Tensor) and holder.array is array and holder.node is made_it:
+            return holder
+    return None

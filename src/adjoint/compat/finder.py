@@ -1,0 +1,121 @@
+"""The finder that serves `compat.namespace`: `import adjoint.nn.utils.rnn` and `adjoint.nn.utils.rnn` find its rows.
+
+Python asks it before it looks for files. A row's module is imported when it is first asked for. A package of which rows
+are parts, such as `adjoint.nn`, finds them as attributes too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from adjoint.compat.module_alias import AbsentModule, AliasModule
+from adjoint.compat.namespace import ABSENT, DECORATORS, MODULES, NAMES, PREDICATES
+from adjoint.compat.renamed_modules import RENAMED
+from adjoint.core.runtime.lazy_import import names_of
+
+PACKAGE = __name__.partition(".")[0]
+ROWS = {*MODULES, *RENAMED, *ABSENT}
+PARENTS = {name.rpartition(".")[0] for name in (*ROWS, *NAMES)} - {""}
+
+
+class NamespaceFinder(MetaPathFinder):
+    """Finds the modules of the table, and lets packages that are files find their rows."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(f"{PACKAGE}."):
+            return None
+        name = fullname[len(PACKAGE) + 1 :]
+        if name in ROWS:
+            return ModuleSpec(fullname, RowLoader(name), is_package=True)
+        if name not in PARENTS:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            _extend_after_load(spec.loader, name)
+        return spec
+
+
+class RowLoader(Loader):
+    """Loads the module of a row."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        made = _make_module(self.name)
+        if self.name in PARENTS:
+            add_rows(made, self.name)
+        sys.modules[module.__name__] = made  # the import system takes what stands here now
+
+
+def install_namespace() -> None:
+    """Serve the table from now on."""
+    sys.meta_path.insert(0, NamespaceFinder())
+
+
+def find_name(name: str) -> Any:
+    """Return what the table has under a dotted name; None where it has nothing."""
+    if name in NAMES:
+        module, _, attribute = NAMES[name].partition(":")
+        return getattr(import_module(f"{PACKAGE}.{module}"), attribute)
+    return import_module(f"{PACKAGE}.{name}") if name in ROWS else None
+
+
+def names_below(name: str) -> list[str]:
+    """Return the names that the table has directly below a module, "" for the package."""
+    start = f"{name}." if name else ""
+    rest = (row[len(start) :] for row in (*MODULES, *ABSENT, *NAMES) if row.startswith(start))
+    return sorted({part for part in rest if "." not in part})
+
+
+def add_rows(module: ModuleType, name: str) -> None:
+    """Let `module`, which the table calls `name`, find its rows as attributes."""
+    names = names_of(module)
+    if any(row.startswith(f"{name}.") for row in ROWS):
+        names.setdefault("__path__", [])  # a module with modules below it is a package
+    found_before: Callable[[str], Any] | None = names.get("__getattr__")
+
+    def find(attribute: str) -> Any:
+        row = f"{name}.{attribute}"
+        if row in ROWS or row in NAMES:
+            names[attribute] = value = find_name(row)
+            return value
+        if found_before is not None:
+            return found_before(attribute)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
+
+    names["__getattr__"] = find
+
+
+def _make_module(name: str) -> ModuleType:
+    """Return the module of a row: the one that it names, or a new one that has the names of several."""
+    fullname = f"{PACKAGE}.{name}"
+    if name in ABSENT:
+        return AbsentModule(fullname, ABSENT[name], DECORATORS.get(name, ""), PREDICATES.get(name, ""))
+    words = (MODULES.get(name) or RENAMED[name]).split()
+    homes = [f"{PACKAGE}.{word}".removesuffix(".__init__") for word in words if "=" not in word]
+    if len(words) == 1:
+        return import_module(homes[0])
+    return AliasModule(fullname, homes, dict(word.split("=") for word in words if "=" in word))
+
+
+def _extend_after_load(loader: Any, name: str) -> None:
+    """Let the module that `loader` makes find its rows, once it has been executed."""
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        add_rows(module, name)
+
+    loader.exec_module = exec_module

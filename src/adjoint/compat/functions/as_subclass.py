@@ -1,0 +1,39 @@
+"""Tensors as instances of a subclass: the same memory, and the history or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor, detach, method
+from adjoint.functions.api.publish import named
+from adjoint.ops.movement import movement
+
+__all__: list[str] = []
+
+
+@method
+def as_subclass(self: Tensor, cls: Any) -> Any:
+    """The tensor as an instance of `cls`: a view of it, through which gradients flow. Raises TypeError for others."""
+    _check_subclass(cls)
+    return _become(named(movement.reshape(self, shape=self.array.shape), "AliasBackward0"), cls)
+
+
+@method
+def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
+    """A leaf of class `cls` over the memory of `data`. Raises TypeError for what is no subclass of Tensor."""
+    _check_subclass(cls)
+    out = _become(detach(data), cls)
+    return out.requires_grad_() if require_grad else out
+
+
+def _check_subclass(cls: Any) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+            "class inherits from Tensor."
+        )
+
+
+def _become(tensor: Tensor, cls: Any) -> Any:
+    tensor.__class__ = cls
+    return tensor

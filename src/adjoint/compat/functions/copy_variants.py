@@ -1,0 +1,128 @@
+"""Views in memory of their own, and new tensors where other functions write in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import numpy_dtype
+from adjoint.core.runtime.deterministic import unwritten
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import public
+from adjoint.functions.creation import creation
+from adjoint.functions.elementwise import complex as numbers
+from adjoint.functions.elementwise import dtype_conversion
+from adjoint.functions.shape import as_strided, join, shape
+from adjoint.functions.shape.rearrange import _written
+from adjoint.functions.shape.split import split_with_sizes
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import movement
+
+__all__ = [
+    "alias_copy", "as_strided_copy", "as_strided_scatter", "constant_pad_nd", "detach_copy", "diagonal_copy",
+    "empty_permuted", "expand_copy", "fill", "permute_copy", "select_copy", "slice_copy", "split_copy",
+    "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy",
+    "unsqueeze_copy", "view_as_complex_copy", "view_as_real_copy", "view_copy",
+]  # fmt: skip
+
+
+def _alias(input: Tensor) -> Tensor:
+    return input
+
+
+def _sliced(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    d = one_dim(dim, input.ndim)
+    bounds = slice(start, end, step).indices(input.array.shape[d])
+    return movement.slice(input, bounds=tuple(bounds if i == d else (0, n, 1) for i, n in enumerate(input.array.shape)))
+
+
+def _viewed(input: Tensor, size: Any) -> Tensor:
+    if isinstance(size, Sequence):
+        return shape.view(input, size)
+    return input.view(size)
+
+
+def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`view`, whose result, or each of whose results, is copied."""
+
+    def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        seen = view(input, *args, **kwargs)
+        return tuple(map(select.copy, seen)) if isinstance(seen, tuple) else select.copy(seen)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`{name.removesuffix('_copy')}` in memory of its own."
+    return with_out(call)
+
+
+alias_copy = _copying(_alias, "alias_copy")
+as_strided_copy = _copying(as_strided.as_strided, "as_strided_copy")
+detach_copy = _copying(Tensor.detach, "detach_copy")
+diagonal_copy = _copying(as_strided.diagonal, "diagonal_copy")
+expand_copy = _copying(shape.expand, "expand_copy")
+permute_copy = _copying(shape.permute, "permute_copy")
+select_copy = _copying(shape.select, "select_copy")
+slice_copy = _copying(_sliced, "slice_copy")
+split_copy = _copying(join.split, "split_copy")
+split_with_sizes_copy = _copying(split_with_sizes, "split_with_sizes_copy")
+squeeze_copy = _copying(shape.squeeze, "squeeze_copy")
+t_copy = _copying(shape.t, "t_copy")
+transpose_copy = _copying(shape.transpose, "transpose_copy")
+unbind_copy = _copying(join.unbind, "unbind_copy")
+unfold_copy = _copying(as_strided.unfold, "unfold_copy")
+unsqueeze_copy = _copying(shape.unsqueeze, "unsqueeze_copy")
+view_as_complex_copy = _copying(numbers.view_as_complex, "view_as_complex_copy")
+view_as_real_copy = _copying(numbers.view_as_real, "view_as_real_copy")
+view_copy = _copying(_viewed, "view_copy")
+
+
+@public()
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A copy of `input` with `src` where `as_strided` of the copy would look."""
+    return _written(input, src, lambda x: as_strided.as_strided(x, size, stride, storage_offset))
+
+
+@with_out
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """`value` put around the last dimensions, (before, after) for each, the last first; negative numbers cut off."""
+    from adjoint.functions.nn.convolution import pad as padded
+
+    return padded(input, pad, "constant", value)
+
+
+@with_out
+def fill(input: Tensor, value: Any) -> Tensor:
+    """One value, a number or a 0-d tensor, in the shape and type of `input`."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    return dtype_conversion.fill_(select.copy(input), value)
+
+
+def empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written, whose dimensions lie in memory in the order `physical_layout`.
+
+    Raises RuntimeError unless each dimension is named once.
+    """
+    if len(physical_layout) != len(size):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(physical_layout)}"
+        )
+    order = list(physical_layout)
+    for i, d in enumerate(order):
+        if not 0 <= d < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at index {i})"
+            )
+    if len(set(order)) != len(order):
+        raise RuntimeError("Duplicate dim not allowed")
+    kind = numpy_dtype(dtype) if dtype is not None else creation.empty(0).array.dtype
+    lying = unwritten(np.zeros([size[d] for d in order], kind))
+    made = constant(lying.transpose(np.argsort(order)) if order else lying)
+    return made.requires_grad_() if requires_grad else made

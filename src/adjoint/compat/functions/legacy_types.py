@@ -1,0 +1,175 @@
+"""Older ways to name a type and to make a tensor: `FloatTensor`, `Tensor.type`, `Tensor.new`."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype import dtype as dtypes
+from adjoint.core.dtype.device import device as Device
+from adjoint.core.dtype.dtype import as_dtype, default
+from adjoint.core.runtime.package_name import spoken
+from adjoint.core.tensor.tensor import Tensor, method
+from adjoint.functions.api.dim_args import sizes
+from adjoint.functions.creation import creation
+from adjoint.functions.creation.typed_storage import UntypedStorage
+from adjoint.functions.elementwise import dtype_conversion
+
+__all__ = [
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "ShortTensor",
+]  # fmt: skip
+
+
+class OfType(type):
+    """The class of typed constructors: a tensor is an instance of the one of its dtype."""
+
+    dtype: dtypes.dtype
+
+    def __new__(cls, name: str, bases: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+        """Raises TypeError where a program derives a class from one of these."""
+        if bases:
+            raise TypeError(f"type '{spoken.package}.{bases[0].__name__}' is not an acceptable base type")
+        return super().__new__(cls, name, bases, fields)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
+        """Zeros of the sizes given, or a copy of data, in this type; over the memory of a tensor or a storage."""
+        legacy_place(device)
+        return _made(data, cls.dtype)
+
+
+def legacy_place(device: Any) -> None:
+    """Raise RuntimeError for a device other than the CPU."""
+    if device is not None and Device(device).type != "cpu":
+        raise RuntimeError(
+            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
+        )
+
+
+def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
+    if len(data) > 1 and not all(isinstance(n, (int, np.integer)) for n in data):
+        kinds = ", ".join(n.__class__.__name__ for n in data)
+        raise TypeError(f"new() received an invalid combination of arguments - got ({kinds})")
+    if len(data) == 1 and isinstance(data[0], Tensor):
+        if data[0].dtype is not kind:
+            raise TypeError(f"expected a tensor of {kind.name} (got one of {data[0].dtype.name})")
+        return Tensor(data[0])
+    if len(data) == 1 and isinstance(data[0], UntypedStorage):
+        return Tensor().to(kind).set_(data[0])
+    if len(data) == 1 and not isinstance(data[0], int) and data[0].__class__.__name__ != "Size":
+        return creation.tensor(data[0], dtype=kind)
+    return creation.zeros(*sizes(data), dtype=kind) if data else creation.zeros(0, dtype=kind)
+
+
+_NAMES = {
+    "BFloat16": dtypes.bfloat16, "Bool": dtypes.bool_, "Byte": dtypes.uint8, "Char": dtypes.int8,
+    "Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.float16, "Int": dtypes.int32,
+    "Long": dtypes.int64, "Short": dtypes.int16, "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+}  # fmt: skip
+
+
+def _constructor(name: str) -> Any:
+    kind = _NAMES[name]
+    about = f"Zeros of the sizes given, or a copy of data, as {kind.name}; each tensor of that type is an instance."
+    fields = {"dtype": kind, "is_cuda": False, "is_sparse": False, "is_xpu": False, "__doc__": about}
+    return OfType(f"{name}Tensor", (), {**fields, "__module__": "adjoint", "__slots__": ()})
+
+
+BFloat16Tensor = _constructor("BFloat16")
+BoolTensor, ByteTensor, CharTensor = _constructor("Bool"), _constructor("Byte"), _constructor("Char")
+DoubleTensor, FloatTensor, HalfTensor = _constructor("Double"), _constructor("Float"), _constructor("Half")
+IntTensor, LongTensor, ShortTensor = _constructor("Int"), _constructor("Long"), _constructor("Short")
+
+
+@method
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type; or the tensor in another, named by a dtype, a constructor or its name."""
+    if dtype is None:
+        return next(f"{spoken.package}.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
+    return dtype_conversion.to(self, dtype_of(dtype))
+
+
+def dtype_of(named: Any) -> dtypes.dtype:
+    """The dtype named by itself, a constructor or its name. Raises ValueError for another name."""
+    if isinstance(named, str):
+        name = named.rpartition(".")[2].removesuffix("Tensor")
+        if name not in _NAMES and name:
+            raise ValueError(f"invalid type: '{named}'")
+        return _NAMES.get(name, default.floating)
+    if named is Tensor:
+        return default.floating
+    return named.dtype if isinstance(named, OfType) else as_dtype(named)
+
+
+@method
+def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
+    """Zeros of the sizes given, or a copy of data, in this tensor's type."""
+    legacy_place(device)
+    if size is not None:
+        return creation.zeros(size, dtype=self.dtype)
+    return _made(data, self.dtype)
+
+
+@method
+def new_empty(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written, of this dtype."""
+    return creation.empty(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
+
+
+@method
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`empty_strided`, of this dtype."""
+    from adjoint.functions.shape.as_strided import empty_strided
+
+    return empty_strided(size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+@method
+def apply_(self: Tensor, function: Any) -> Tensor:
+    """Replace each element by function(element). Raises RuntimeError for a tensor that requires grad."""
+    return _replaced("apply_", function, self)
+
+
+@method
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace each element by callable(element, y), y the element of `tensor` there. Raises as `apply_` does."""
+    return _replaced("map_", callable, self, tensor)
+
+
+@method
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace each element by callable(element, x, y), x and y the elements there. Raises as `apply_` does."""
+    return _replaced("map2_", callable, self, x, y)
+
+
+def _replaced(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor:
+    for x in (self, *others):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}(): expected a tensor, got {x.__class__.__name__}")
+        if x.requires_grad:
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
+    array = self.numpy_view(f"{name}()")
+    try:
+        columns = [
+            np.broadcast_to(x.numpy_view(f"{name}()"), array.shape).reshape(-1).tolist() for x in (self, *others)
+        ]
+    except ValueError as error:
+        raise RuntimeError(f"{name}(): {error}") from error
+    values = [function(*elements) for elements in zip(*columns, strict=True)]
+    wrong = next((v for v in values if not isinstance(v, (Number, Tensor))), None)
+    if wrong is not None:
+        raise TypeError(f"{name}(): must be real number, not {wrong.__class__.__name__}")
+    return dtype_conversion.copy_(self, creation.tensor(np.array(values).reshape(array.shape).astype(array.dtype)))

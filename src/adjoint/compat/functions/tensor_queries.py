@@ -1,0 +1,239 @@
+"""What a tensor says of itself, and what the library's is not: no device but the CPU, no layout but strides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import DTYPES
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.as_strided import offset, owner
+from adjoint.core.tensor.memory_format import memory_format, strided
+from adjoint.core.tensor.tensor import Tensor, method
+from adjoint.functions.api.dim_args import sizes
+from adjoint.functions.creation.typed_storage import CONSTRUCTORS, TypedStorage, UntypedStorage
+from adjoint.ops.elementwise import select
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "get_device", "is_conj", "is_distributed", "is_floating_point", "is_neg", "is_nonzero",
+    "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "typename",
+]  # fmt: skip
+
+ABSENT = (
+    "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
+    "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
+)  # fmt: skip
+for _name in ABSENT:
+    setattr(Tensor, _name, False)
+for _name, _value in {"layout": strided, "name": None}.items():
+    setattr(Tensor, _name, _value)
+
+
+def is_tensor(obj: Any, /) -> bool:
+    """True for a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any, /) -> bool:
+    """True for what `Tensor.untyped_storage` gives."""
+    return isinstance(obj, UntypedStorage)
+
+
+def typename(obj: Any, /) -> str:
+    """The type of a tensor as `Tensor.type` gives it; of anything else its class, or itself if it has a name."""
+    if isinstance(obj, Tensor):
+        kind: str = obj.type()
+        return kind
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None) or ""
+    return named.__qualname__ if module in ("", "builtins", "__builtin__") else f"{module}.{named.__qualname__}"
+
+
+def numel(input: Tensor) -> int:
+    """Number of elements."""
+    return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """True for a floating dtype."""
+    return input.is_floating_point()
+
+
+@method
+def is_signed(input: Tensor) -> bool:
+    """True if the dtype has negative numbers."""
+    return bool(DTYPES[input.array.dtype].is_signed)
+
+
+@method
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are computed at once."""
+    return False
+
+
+@method
+def is_neg(input: Tensor) -> bool:
+    """False: negatives are computed at once."""
+    return False
+
+
+@method
+def is_distributed(input: Tensor) -> bool:
+    """False: a tensor is in one process."""
+    return False
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """True if the one element is not zero. Raises RuntimeError for more or fewer elements."""
+    if input.numel() != 1:
+        some = "no values" if not input.numel() else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {some} is ambiguous")
+    return bool(input)
+
+
+@method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """True if both have one shape."""
+    return bool(input.array.shape == other.array.shape)
+
+
+@method
+def get_device(input: Tensor) -> int:
+    """-1: the CPU."""
+    return -1
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """True if both are the same memory, seen in the same way."""
+    x, y = (t.numpy_view("is_set_to()") for t in (self, tensor))
+    return bool(x.ctypes.data == y.ctypes.data and x.shape == y.shape and x.strides == y.strides)
+
+
+@method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: there is no other device for which memory could be pinned."""
+    return False
+
+
+@method
+def is_coalesced(self: Tensor) -> bool:
+    """False: the tensor is not sparse."""
+    return False
+
+
+@method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: there is no other device for which memory could be pinned."""
+    return self
+
+
+@method
+def nelement(self: Tensor) -> int:
+    """Number of elements."""
+    return self.numel()
+
+
+@method
+def ndimension(self: Tensor) -> int:
+    """Number of dimensions."""
+    return self.ndim
+
+
+@method
+def storage_offset(self: Tensor) -> int:
+    """How many elements lie before the first one in the memory that the tensor is a view of."""
+    return offset(self.numpy_view("storage_offset()"))
+
+
+@method
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions as they lie in memory, from the largest step to the smallest; those of one step stay in order.
+
+    `ambiguity_check=True` raises RuntimeError where two dimensions have one step, or one has the size 1; a list of
+    memory formats where the elements do not lie as exactly one of them says. Raises TypeError for any other check.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else None
+    if ambiguity_check not in (False, True) and not all(isinstance(f, memory_format) for f in formats or (None,)):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    steps, shape = self.stride(), self.array.shape
+    order = tuple(sorted(range(self.ndim), key=lambda d: -steps[d]))
+    if formats is not None:
+        ambiguous = sum(self.is_contiguous(memory_format=f) for f in formats) != 1
+    else:
+        ambiguous = ambiguity_check and self.ndim > 1 and (len(set(steps)) < self.ndim or 1 in shape or 0 in steps)
+    if ambiguous:
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+        )
+    return order
+
+
+@method
+def dense_dim(self: Tensor) -> int:
+    """Number of dimensions."""
+    return self.ndim
+
+
+@method
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed to a shape that broadcasts to this one. Raises RuntimeError if it does not."""
+    wanted = sizes(size)
+    lead = self.ndim - len(wanted)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, self.array.shape[max(lead, 0) :], strict=False)):
+        raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(self.array.shape)}.")
+    summed = self.array.dtype.kind in "iub" and (tuple(self.array.shape) != wanted or not wanted)
+    out: Tensor = reduction.sum_to(select.cast(self, dtype=np.dtype(np.int64)) if summed else self, wanted)
+    return out
+
+
+def _nbytes(self: Tensor) -> int:
+    """Bytes of all elements."""
+    return self.numel() * self.element_size()
+
+
+def _itemsize(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self.element_size()
+
+
+def _volatile(self: Tensor) -> bool:
+    """False; what it once meant is `no_grad`."""
+    warn_user("volatile was removed (Variable.volatile is always False)", UserWarning)
+    return False
+
+
+_PROPERTIES = {
+    "nbytes": _nbytes, "itemsize": _itemsize, "volatile": _volatile,
+}  # fmt: skip
+for _name, _of in _PROPERTIES.items():
+    setattr(Tensor, _name, property(_of))
+
+
+@method
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that the tensor sees, as elements of its type."""
+    memory = owner(self.numpy_view("storage()"))
+    kind = self.array.dtype
+    return TypedStorage(memory if memory.dtype == kind else memory.reshape(-1, order="A").view(kind))
+
+
+@method
+def storage_type(self: Tensor) -> Any:
+    """The constructor of its kind of storage: `FloatStorage`."""
+    return next(made for made in CONSTRUCTORS.values() if made.dtype is self.dtype)
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that the tensor sees, as bytes."""
+    return UntypedStorage(owner(self.numpy_view("untyped_storage()")))
+
+
+@method
+def to_dense(self: Tensor) -> Tensor:
+    """The tensor itself: it is dense."""
+    return self

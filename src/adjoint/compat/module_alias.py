@@ -1,0 +1,87 @@
+"""Modules that are no files: PyTorch's name of a module whose contents live elsewhere, and a part that is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+from adjoint.core.runtime.lazy_import import names_of
+
+
+class AliasModule(ModuleType):
+    """A module whose names are those of other modules.
+
+    `homes` are the full names of these modules, searched in order; `renames` maps a name to what it is called there.
+    """
+
+    def __init__(self, name: str, homes: Sequence[str], renames: dict[str, str]) -> None:
+        super().__init__(name, f"PyTorch's name of {', '.join(homes)}.")
+        self.__spec__ = ModuleSpec(name, None, is_package=True)
+        self.__path__: list[str] = []
+        self._homes, self._renames = homes, renames
+        vars(self)["__getattr__"] = self.find
+
+    def find(self, name: str) -> Any:
+        """Return what the first home that has it calls `name`. Raises AttributeError."""
+        if not (name.startswith("__") and name.endswith("__")):
+            for home in map(import_module, self._homes):
+                value = getattr(home, self._renames.get(name, name), self)
+                if value is not self:
+                    setattr(self, name, value)
+                    return value
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        homes = (names_of(import_module(home)) for home in self._homes)
+        return sorted({*self._renames, *(name for home in homes for name in home if not name.startswith("_"))})
+
+
+class AbsentModule(ModuleType):
+    """A part of PyTorch that is not here. Its names can be imported and asked for their type; using one raises.
+
+    The names in `decorators` return the function that they decorate; those in `predicates`, and `is_available`, return
+    False.
+    """
+
+    def __init__(self, name: str, reason: str, decorators: str = "", predicates: str = "") -> None:
+        super().__init__(name, f"Not part of adjoint: {reason}.")
+        for decorator in decorators.split():
+            setattr(self, decorator, _decorate)
+        for predicate in ("is_available", *predicates.split()):
+            setattr(self, predicate, _return_false)
+        self.__spec__ = ModuleSpec(name, None, is_package=True)
+        self.__path__: list[str] = []
+        self.reason = reason
+        vars(self)["__getattr__"] = self.find
+
+    def find(self, name: str) -> Any:
+        """Return the class without instances of this name. Raises AttributeError for names that Python asks for."""
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: {self.reason}")
+        value = MissingClass(name, (), {"__module__": self.__name__, "reason": self.reason})
+        setattr(self, name, value)
+        return value
+
+
+class MissingClass(type):
+    """The metaclass of names that are not here: each is a class without instances."""
+
+    reason: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{cls.__module__}.{cls.__name__} is not part of adjoint: {cls.reason}")
+
+
+
+
+def _decorate(*args: Any, **kwargs: Any) -> Any:
+    """Return the function, or a decorator where something else is given."""
+    return args[0] if len(args) == 1 and callable(args[0]) else lambda function: function
+
+
+def _return_false(*args: Any, **kwargs: Any) -> bool:
+    """Return False: that part of PyTorch is not here."""
+    return False

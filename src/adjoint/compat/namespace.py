@@ -1,0 +1,275 @@
+"""PyTorch's names and where each is here: the one table from which `compat` makes modules that are no files.
+
+Every name is written without the package: `nn.utils.rnn` is `adjoint.nn.utils.rnn`, and `torch.nn.utils.rnn` under
+`python -m adjoint.run`.
+"""
+
+from __future__ import annotations
+
+# PyTorch's module: the module here that it is. Several modules, or `name=other` for a name that is called otherwise
+# there, make a module that has the names of all of them.
+MODULES = {
+    "_C": "compat.stubs.c_module",
+    "__config__": "compat.stubs.config",
+    "_custom_ops": "library",
+    "_dynamo": "compat.stubs.dynamo",
+    "_dynamo._trace_wrapped_higher_order_op": "compat.stubs.dynamo",
+    "_dynamo.eval_frame": "compat.stubs.dynamo",
+    "_dynamo.utils": "compat.stubs.dynamo",
+    "_functorch": "func compat.stubs.functorch",
+    "_functorch.apis": "func compat.stubs.functorch",
+    "_functorch.eager_transforms": "func compat.stubs.functorch",
+    "_functorch.functional_call": "func compat.stubs.functorch",
+    "_functorch.make_functional": "func compat.stubs.functorch",
+    "_functorch.vmap": "func compat.stubs.functorch",
+    "_higher_order_ops": "transforms.associative_scan",
+    "_higher_order_ops.associative_scan": "transforms.associative_scan",
+    "_jit_internal": "compat.stubs.jit",
+    "_tensor": "core.tensor.tensor compat.stubs.internal_utils",
+    "_tensor_str": "core.tensor.printing PRINT_OPTS=options _tensor_str=format_tensor",
+    "_utils": "compat.stubs.internal_utils",
+    "accelerator": "compat.stubs.devices.accelerator",
+    "array_api": "interop.array_api",
+    "autograd.anomaly_mode": "autograd.debug.anomaly_mode",
+    "autograd.forward_ad": "transforms.forward.forward_ad",
+    "autograd.functional": "transforms.functional.api",
+    "autograd.gradcheck": "testing.gradcheck.gradcheck",
+    "autograd.profiler": "utils.profiler",
+    "autograd.variable": "compat.stubs.autograd.variable",
+    "backends": "compat.stubs.devices.backends",
+    "cpu": "compat.stubs.devices.cpu",
+    "cpu.amp": "compat.stubs.devices.cpu_amp",
+    "cuda": "compat.stubs.devices.cuda",
+    "cuda.amp": "compat.stubs.devices.cuda_amp",
+    "cuda.memory": "compat.stubs.devices.cuda",
+    "cuda.nvtx": "compat.stubs.devices.nvtx",
+    "cuda.random": "compat.stubs.devices.cuda",
+    "distributed": "compat.stubs.distributed",
+    "distributed.rpc": "compat.stubs.distributed",
+    "func.stateless": "compat.stubs.functorch",
+    "functional": "__init__",
+    "futures": "compat.stubs.futures",
+    "hub": "compat.stubs.hub",
+    "jit": "compat.stubs.jit",
+    "jit.annotations": "compat.stubs.jit_annotations",
+    "mps": "compat.stubs.devices.mps",
+    "multiprocessing": "compat.stubs.multiprocessing",
+    "nn._reduction": "compat.stubs.nn.reduction",
+    "nn.attention": "nn.layers.attention compat.stubs.nn.attention_kernels",
+    "nn.attention.bias": "nn.layers.attention_bias",
+    "nn.common_types": "compat.stubs.nn.common_types",
+    "nn.functional._Reduction": "compat.stubs.nn.reduction",
+    "nn.functional.grad": "nn.conv_grad",
+    "nn.grad": "nn.conv_grad",
+    "nn.modules": "nn",
+    "nn.modules.module": "compat.stubs.nn.module_hooks",
+    "nn.modules.utils": "compat.stubs.nn.tuples",
+    "nn.parallel": "compat.stubs.nn.parallel",
+    "nn.parallel.distributed": "compat.stubs.nn.parallel",
+    "nn.parameter": "nn.module.parameter nn.module.uninitialized",
+    "nn.utils._per_sample_grad": "transforms.per_sample_grads",
+    "nn.utils.convert_parameters": "nn.utils.parameter_vector",
+    "nn.utils.fusion": "nn.utils.fuse_batch_norm",
+    "nn.utils.init": "nn.utils.skip_init",
+    "nn.utils.rnn": "nn.utils.packed_sequence",
+    "nn.modules.activation": "nn nn.layers.activation",
+    "nn.modules.adaptive": "nn nn.loss.adaptive_softmax",
+    "nn.modules.batchnorm": "nn nn.layers.normalization _BatchNorm=BatchNorm _NormBase=ChannelNorm",
+    "nn.modules.channelshuffle": "nn",
+    "nn.modules.container": "nn nn.containers.containers",
+    "nn.modules.conv": (
+        "nn nn.layers.convolution nn.layers.conv_transpose _ConvNd=Convolution _ConvTransposeNd=TransposedConvolution"
+    ),
+    "nn.modules.distance": "nn nn.layers.similarity",
+    "nn.modules.dropout": "nn nn.layers.dropout _DropoutNd=Dropout",
+    "nn.modules.flatten": "nn nn.layers.flatten",
+    "nn.modules.fold": "nn",
+    "nn.modules.instancenorm": "nn nn.layers.normalization _InstanceNorm=InstanceNorm",
+    "nn.modules.lazy": "nn nn.module.uninitialized",
+    "nn.modules.linear": "nn nn.layers.linear",
+    "nn.modules.loss": "nn nn.loss.losses _Loss=Loss _WeightedLoss=WeightedLoss",
+    "nn.modules.normalization": "nn nn.layers.group_norm",
+    "nn.modules.padding": "nn nn.layers.padding",
+    "nn.modules.pixelshuffle": "nn",
+    "nn.modules.pooling": "nn nn.layers.pooling _MaxPoolNd=MaxPool _AvgPoolNd=AvgPool",
+    "nn.modules.rnn": "nn nn.layers.recurrent nn.layers.recurrent_cells",
+    "nn.modules.sparse": "nn nn.layers.embedding",
+    "nn.modules.transformer": "nn nn.layers.transformer",
+    "nn.modules.upsampling": "nn nn.layers.interpolate",
+    "optim.adamw": "optim.adam",
+    "optim.lr_scheduler": "optim.lr.schedules",
+    "optim.optimizer": "optim.step.optimizer",
+    "optim.sparse_adam": "compat.stubs.sparse_adam",
+    "overrides": "compat.torch_function",
+    "profiler": "utils.profiler",
+    "random": "compat.stubs.random",
+    "return_types": "functions.api.return_types",
+    "run": "compat.run",
+    "run.child": "compat.run.spawn_child",
+    "signal.windows": "functions.signal.torch_windows",
+    "storage": "functions.creation.typed_storage compat.stubs.internal_utils",
+    "types": "compat.stubs.types",
+    "utils._foreach_utils": "compat.stubs.utils.foreach_utils",
+    "utils._python_dispatch": "compat.stubs.utils.python_dispatch",
+    "utils._pytree": "compat.stubs.pytree",
+    "utils.benchmark": "compat.stubs.utils.benchmark",
+    "utils.data": "data compat.stubs.utils.dataloader",
+    "utils.data._utils": "compat.stubs.utils.dataloader",
+    "utils.data._utils.collate": "data.collate",
+    "utils.data._utils.fetch": "data.fetch",
+    "utils.data._utils.worker": "data.worker",
+    "utils.data.dataloader": "compat.stubs.utils.dataloader",
+    "utils.data.dataset": "data.dataset",
+    "utils.data.distributed": "data.distributed",
+    "utils.data.sampler": "data.sampler",
+    "utils.dlpack": "functions.creation.buffers_dlpack",
+    "utils.hooks": "core.graph.hooks",
+    "utils.model_zoo": "compat.stubs.hub load_url=load_state_dict_from_url",
+    "utils.tensorboard": "compat.stubs.utils.tensorboard",
+    "version": "compat.stubs.version",
+    "xpu": "compat.stubs.devices.xpu",
+}
+
+# Modules for each distribution by PyTorch's names, where one file here has several.
+_DISTRIBUTIONS = {
+    "discrete.bernoulli": "bernoulli geometric",
+    "discrete.binomial": "binomial negative_binomial poisson",
+    "discrete.categorical": "categorical multinomial one_hot_categorical",
+    "continuous.cauchy": "cauchy half_cauchy studentT",
+    "continuous.continuous_bernoulli": "continuous_bernoulli",
+    "continuous.dirichlet": "dirichlet beta kumaraswamy",
+    "continuous.exponential": "exponential laplace pareto weibull",
+    "continuous.gamma": "gamma chi2 fishersnedecor inverse_gamma",
+    "continuous.normal": "normal half_normal log_normal logistic_normal",
+    "continuous.relaxed": "relaxed relaxed_bernoulli relaxed_categorical",
+    "continuous.uniform": "uniform generalized_pareto gumbel",
+    "continuous.von_mises": "von_mises",
+    "multivariate.multivariate_normal": "multivariate_normal lowrank_multivariate_normal",
+    "multivariate.wishart": "wishart lkj_cholesky",
+    "constraints.registry": "constraint_registry",
+    "parameters": "utils",
+}
+MODULES |= {
+    f"distributions.{name}": f"distributions.{home}" for home, names in _DISTRIBUTIONS.items() for name in names.split()
+}
+
+# Single names: where each is, `module:name`.
+NAMES = {
+    "DeviceObjType": "core.dtype.device:device",
+    "Event": "compat.stubs.devices.cuda:Event",
+    "Future": "compat.stubs.futures:Future",
+    "OutOfMemoryError": "compat.stubs.devices.cuda:OutOfMemoryError",
+    "PyTorchFileReader": "compat.stubs.c_module:PyTorchFileReader",
+    "ScriptFunction": "compat.stubs.jit:ScriptFunction",
+    "ScriptModule": "compat.stubs.jit:ScriptModule",
+    "Stream": "compat.stubs.devices.cuda:Stream",
+    "autograd.GradcheckError": "testing.gradcheck.gradcheck:GradcheckError",
+    "autograd.Variable": "compat.stubs.autograd.variable:Variable",
+    "autograd._force_original_view_tracking": "compat.stubs.autograd.versions:_force_original_view_tracking",
+    "autograd._unsafe_preserve_version_counter": "compat.stubs.autograd.versions:_unsafe_preserve_version_counter",
+    "autograd.gradcheck": "testing.gradcheck.gradcheck:gradcheck",
+    "autograd.gradgradcheck": "testing.gradcheck.gradcheck:gradgradcheck",
+    "autograd.is_view_replay_enabled": "compat.stubs.autograd.versions:is_view_replay_enabled",
+    "nn.Container": "compat.stubs.nn.parallel:Container",
+    "nn.DataParallel": "compat.stubs.nn.parallel:DataParallel",
+    "nn.SyncBatchNorm": "compat.stubs.nn.parallel:SyncBatchNorm",
+    "optim.SparseAdam": "compat.stubs.sparse_adam:SparseAdam",
+    "utils.checkpoint.DefaultDeviceType": "compat.stubs.devices.checkpoint_devices:DefaultDeviceType",
+    "utils.checkpoint.get_device_states": "compat.stubs.devices.checkpoint_devices:get_device_states",
+    "utils.checkpoint.set_device_states": "compat.stubs.devices.checkpoint_devices:set_device_states",
+}
+_FOREACH = """
+    abs abs_ acos acos_ add add_ addcdiv addcdiv_ addcmul addcmul_ asin asin_ atan atan_ ceil ceil_ clamp_max clamp_max_
+    clamp_min clamp_min_ clone copy_ cos cos_ cosh cosh_ div div_ erf erf_ erfc erfc_ exp exp_ expm1 expm1_ floor floor_
+    frac frac_ lerp lerp_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ max maximum maximum_ minimum
+    minimum_ mm mul mul_ neg neg_ norm pow pow_ powsum reciprocal reciprocal_ round round_ rsqrt rsqrt_ sigmoid sigmoid_
+    sign sign_ sin sin_ sinh sinh_ sqrt sqrt_ sub sub_ tan tan_ tanh tanh_ trunc trunc_ zero_
+"""
+_UNSUPPORTED_DTYPES = """
+    chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2
+    int3 int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
+"""
+NAMES |= {f"_foreach_{name}": f"compat.functions.foreach:_foreach_{name}" for name in _FOREACH.split()}
+NAMES |= {name: f"compat.unsupported_dtypes:{name}" for name in _UNSUPPORTED_DTYPES.split()}
+
+# Parts of PyTorch that are not here, with the reason.
+_QUANTIZED = "there are no quantised numbers"
+_ONE_PROCESS = "there is one process"
+ABSENT = {
+    "_inductor": "adjoint.compile makes native code by itself",
+    "_subclasses": "there are no fake tensors: those of the device 'meta' have shapes and types without values",
+    "ao": _QUANTIZED,
+    "export": "programs are not exported: keep the module's code, and save its state_dict",
+    "fx": "modules are not traced into graphs of PyTorch's kind: adjoint.compile traces whole steps",
+    "masked": "there are no masked tensors: see where() and masked_fill()",
+    "monitor": "nothing is counted",
+    "nested": "there are no nested tensors: see nn.utils.rnn for sequences of several lengths",
+    "nn.attention.flex_attention": "scaled_dot_product_attention takes any mask",
+    "nn.intrinsic": _QUANTIZED,
+    "nn.parallel.scatter_gather": "there is one device",
+    "nn.quantized": _QUANTIZED,
+    "onnx": "ONNX files are not written",
+    "package": "programs are not packed into files",
+    "quantization": _QUANTIZED,
+    "sparse": "there are no sparse tensors",
+    "utils.bundled_inputs": "programs are not packed into files",
+    "utils.cpp_extension": "there is no C++ interface: see autograd.Function for an op with a gradient of its own",
+    "utils.mobile_optimizer": "adjoint.compile makes native code by itself",
+}
+_ABSENT_PARTS = {
+    "_subclasses": "fake_tensor",
+    "ao": "nn nn.quantized quantization",
+    "fx": "experimental experimental.symbolic_shapes graph graph_module node passes proxy",
+    "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
+}
+ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
+_DISTRIBUTED_PARTS = """
+    _composable _tensor algorithms autograd checkpoint device_mesh elastic elastic.multiprocessing
+    elastic.multiprocessing.errors fsdp nn optim pipelining tensor
+"""
+ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.split()}
+
+# Of absent parts: the names that decorate a function, which stays as it is, and the predicates, which return False.
+DECORATORS = {
+    "distributed.elastic.multiprocessing.errors": "record", "fx": "wrap", "onnx": "register_custom_op_symbolic",
+    "onnx.symbolic_helper": "parse_args",
+}  # fmt: skip
+PREDICATES = {"_subclasses.fake_tensor": "is_fake", "onnx": "is_in_onnx_export"}
+
+# Methods of Tensor, and functions, by the module of `compat.functions` that publishes them.
+METHODS = {
+    "as_subclass": "_make_subclass as_subclass",
+    "copy_variants": "as_strided_scatter",
+    "legacy_types": "apply_ map2_ map_ new new_empty new_empty_strided type",
+    "removed": "eig lstsq solve symeig",
+    "tensor_queries": """
+        dense_dim dim_order get_device is_coalesced is_conj is_cuda is_distributed is_ipu is_maia is_mkldnn
+        is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to is_signed
+        is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes ndimension nelement
+        pin_memory storage storage_offset storage_type sum_to_size to_dense untyped_storage volatile
+    """,
+}
+FUNCTIONS = {
+    "checks": "_check _check_index _check_is_size _check_not_implemented _check_type _check_value",
+    "copy_variants": """
+        alias_copy as_strided_copy constant_pad_nd detach_copy diagonal_copy empty_permuted expand_copy fill
+        permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
+        unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy
+    """,
+    "legacy_types": """
+        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+        ShortTensor
+    """,
+    "removed": "matrix_rank",
+    "settings": """
+        _assert _assert_async are_deterministic_algorithms_enabled can_cast get_default_device
+        get_deterministic_debug_mode get_num_interop_threads is_deterministic_algorithms_warn_only_enabled
+        is_warn_always_enabled set_default_device set_default_tensor_type set_deterministic_debug_mode
+        set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
+    """,
+    "sym_int": """
+        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+    """,
+    "tensor_queries": "is_floating_point is_storage is_tensor numel typename",
+    "torch_signatures": "detach embedding group_norm rms_norm",
+}

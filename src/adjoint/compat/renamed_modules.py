@@ -1,0 +1,147 @@
+"""Modules of version 0.1 that have other names now: pickles and checkpoints written then name them.
+
+Each line is a folder then and a folder now, with the modules in it; `new=old` where the name has changed too.
+"""
+
+from __future__ import annotations
+
+_MOVES = {
+    ("amp", "compat.stubs.devices"): "amp_classes=older",
+    ("autograd", "autograd"): "graph=edges hooks=gathering",
+    ("autograd", "autograd.debug"): "backward_steps=steps memory_report=memory why_no_grad=why",
+    ("autograd", "autograd.engine"): """
+        accumulate_grad=settle complex_grads=conjugated error_notes=located graph_task=accumulate last_pass=latest
+        node_call=pull where_masks=blocked
+    """,
+    ("autograd", "autograd.function"): """
+        context node=function_node once_differentiable=once outputs=function_outputs saved=kept
+    """,
+    ("autograd", "autograd.saved"): """
+        copy_on_write=mutation saved_attributes=saved_names saved_attributes=shown saved_tensor
+    """,
+    ("autograd", "compat.stubs.autograd"): "versions",
+    ("autograd", "testing.gradcheck"): "analytical grad_properties=contract jacobians numerical",
+    ("autograd", "transforms"): "argnums=arguments grad=transforms jacobian=whole level=provenance",
+    ("autograd", "transforms.forward"): """
+        custom_function=function_tangents dual_level=forward dual_saved=carried jvp_rules=pushforward
+        tangent_layout=layout
+    """,
+    ("autograd", "transforms.functional"): """
+        inputs=functional_inputs inputs=functional_strict jacobian=functional_jacobian
+    """,
+    ("autograd", "transforms.vmap"): """
+        batched_tensor=batch batching_rules=batching convolution=batching_convolution
+        custom_function=function_batching indexing=batching_index random=batching_random vmap
+    """,
+    ("core", "compat"): """
+        absent_device=no_device module_alias=elsewhere unsupported_dtypes=unheld
+    """,
+    ("core", "core.dtype"): "device dtype_info=limits",
+    ("core", "core.graph"): """
+        grad_dtype=grad_types hooks iterative_dealloc=release node not_implemented=undifferentiable
+        source_location=site
+    """,
+    ("core", "core.op"): """
+        autocast bfloat16=widening eager_kernels=native eager_kernels=routine families matmul_precision=precision
+        op_errors=faults op_errors=refusal recorder=making signature=parameters spec unary_call=one_input
+    """,
+    ("core", "core.random"): """
+        box_muller=boxmuller generator generator_state=stream mt19937=mersenne rejection_sampling=integer_range
+        rejection_sampling=rejection samplers=distributions
+    """,
+    ("core", "core.runtime"): """
+        deterministic=determinism fork_safety=forking gc_pause=collector html=page lazy_import=later libm=rounding
+        mode package_name=spoken pytree=tree text_table=table threads
+    """,
+    ("core", "core.tensor"): """
+        as_strided=region autograd_meta=history construction=wrap data_access=reading detach_record=cut
+        external_aliases=exposure memory_format=layout memory_format=order meta meta=shaping mutation_log=writes
+        printing protocols size storage torch_function=overriding
+    """,
+    ("data", "data"): "worker_pipe=channel worker_pool=crew",
+    ("distributions", "distributions"): "folded_symmetric=folded probs_or_logits=chance",
+    ("distributions", "distributions.constraints"): "constraint matrix=matrix_constraints number=number_constraints",
+    ("distributions", "distributions.kl"): "cross_family=cross_divergences same_family=divergences",
+    ("distributions", "distributions.multivariate"): "cholesky_forms=factors",
+    ("distributions", "distributions.transforms"): """
+        cat_stack=joined_transforms number=number_transforms transform vector=vector_transforms
+    """,
+    ("func", "transforms"): """
+        associative_scan=scan functional_call=modules functionalize=purity per_sample_grads=per_sample
+    """,
+    ("functions", "compat.functions"): """
+        as_subclass=subclassing checks=conditions copy_variants=copies foreach legacy_types=legacy removed settings
+        sym_int=symbolic_sizes tensor_queries=description torch_signatures=plain
+    """,
+    ("functions", "functions.api"): """
+        channels_last=image_order compute_dtype=precision dim_args=dims lazy_index=late
+        legacy_overloads=leading_factors memory_format=memory_order out=out_types out=result publish=surface
+        return_types
+    """,
+    ("functions", "functions.creation"): """
+        buffers_dlpack=exchange linspace=even_steps random ranges sampling=distributions shared_memory=sharing
+        typed_storage=storages
+    """,
+    ("functions", "functions.elementwise"): """
+        activation allclose=agreement complex dtype_conversion=conversion float_functions=elementary
+        gated_activation=gating inplace_activation pointwise relu_variants=rectifiers special
+    """,
+    ("functions", "functions.indexing"): "gather getitem=index scatter traced_masks=masked",
+    ("functions", "functions.linalg"): """
+        checks=matrices distance eig_svd=linalg_spectrum einsum factorizations=linalg_factors low_rank
+        lu_ldl=linalg_lu matmul=linear matrix_functions=linalg_products norms_det=linalg_norms products
+        solve=linalg_solving
+    """,
+    ("functions", "functions.loss"): """
+        classification ctc=sequence_loss margin=margin_loss similarity=comparing_loss
+    """,
+    ("functions", "functions.nn"): """
+        adaptive_pooling attention channel_ops=channels conv_transpose=transposed_convolution convolution
+        dropout=channel_dropout dropout=dropping embedding embedding_bag grid_sample=grid
+        group_norm=group_normalization interpolate=antialiasing interpolate=resampling multihead_attention=multihead
+        normalization pad=framing pooling recurrent recurrent_fused=recurrent_sweep unpool_fold=placing
+    """,
+    ("functions", "functions.reduction"): """
+        cumulative=scan numerical_calculus=calculus reduce segment_reduce=segments sort_quantile_unique=order
+        statistics
+    """,
+    ("functions", "functions.shape"): """
+        as_strided=strides join=joining rearrange=arrangement split=sections view_dtype=reinterpretation
+    """,
+    ("functions", "functions.signal"): "fft=fourier fftfreq=frequencies stft=spectrogram windows",
+    ("nn", "compat.stubs.nn"): "attention_kernels",
+    ("nn", "nn"): "init=truncated",
+    ("nn", "nn.containers"): "parameter_dict parameter_list",
+    ("nn", "nn.layers"): """
+        activation adaptive_pooling attention_bias conv_transpose=transposed_convolution convolution dropout
+        embedding flatten=shape group_norm=group_normalization interpolate=resampling lazy linear normalization
+        padding pooling recurrent recurrent_cells similarity=comparing transformer
+    """,
+    ("nn", "nn.loss"): "adaptive_softmax losses=reduced margin=margin_loss",
+    ("nn", "nn.module"): """
+        backward_hooks call_with_hooks=hooked_call from_function hooks load_state_dict=loading module_path=path
+        node_hooks registration state_dict=state to=conversion traversal uninitialized
+    """,
+    ("nn.utils", "nn.utils"): "parameter_vector=vector pruning_methods=pruning",
+    ("optim", "optim.lr"): """
+        chained=combined cosine_restarts=warm_restarts cyclic one_cycle reduce_on_plateau=plateau scheduler=schedule
+    """,
+    ("optim", "optim.step"): """
+        fused_update=means fused_update=whole hooks hyperparameters=options param_groups=groups
+        per_parameter_state=entries state_dict=state
+    """,
+    ("serialization", "serialization"): """
+        format_sniffing=foreign inert_classes=inert mmap_options=byte_order mmap_options=mapping
+        pickle_globals=naming safetensors_tree=checkpoint tensor_rebuild=rebuilding torch_reader=reading
+        torch_writer=writing zip_archive=archive
+    """,
+}
+
+
+def _read_moves() -> dict[str, str]:
+    """Return the new name of each old one, without the package."""
+    pairs = [(old, new, move.partition("=")) for (old, new), moves in _MOVES.items() for move in moves.split()]
+    return {f"{old}.{before or name}": f"{new}.{name}" for old, new, (name, _, before) in pairs}
+
+
+RENAMED = _read_moves()

@@ -1,0 +1,52 @@
+"""Classes that are no tensors and have `__torch_function__`: from the first one on functions and methods ask them too.
+
+A subclass of Tensor makes itself known as it is defined. These do not, so class statements are watched for them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.torch_function import ask_operands, install
+
+NAME = "__torch_function__"
+_build: Callable[..., Any] = builtins.__build_class__
+
+
+class ClassStatements:
+    """Stands for `builtins.__build_class__`, which Python calls for every class statement.
+
+    Calls go on to Python's own with no frame of ours between, unless the statement defines `__torch_function__`:
+    metaclasses look at the frame of the statement, by its depth.
+    """
+
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        """What makes the class; looked up ahead of every call."""
+        code = sys._getframe(1).f_code
+        bodies = [body for body in code.co_consts if isinstance(body, CodeType)]
+        return _build_asked if any(map(_defines_an_answer, bodies)) else _build
+
+
+def watch_classes() -> None:
+    """Let functions and methods ask the instances of classes that are defined from now on."""
+    builtins.__build_class__ = ClassStatements()
+
+
+def _build_asked(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
+    answers = _defines_an_answer(body.__code__)
+    if answers:
+        install()  # ahead of the body: it may fill tables with public functions
+    kind = _build(body, name, *bases, **kwargs)
+    if answers and isinstance(kind, type) and not issubclass(kind, Tensor):
+        ask_operands()
+    return kind
+
+
+def _defines_an_answer(body: CodeType) -> bool:
+    return any(isinstance(part, CodeType) and part.co_name == NAME for part in body.co_consts)

@@ -1,0 +1,162 @@
+"""`import torch` means adjoint: a finder which comes before all others, and knows `torch` and what is below it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution
+from types import ModuleType
+from typing import Any
+
+from adjoint.compat.module_alias import AbsentModule, AliasModule
+from adjoint.compat.run.foreign_torch_function import watch_classes
+from adjoint.compat.run.missing_names import is_part, missing_module, missing_name, torch_name, watch
+from adjoint.compat.run.version import VERSION
+from adjoint.core.dtype.device import device
+from adjoint.core.dtype.dtype import dtype
+from adjoint.core.runtime.package_name import spoken
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+
+# Parts of adjoint whose names mean something else in PyTorch, or nothing.
+OWN = frozenset({"array_api", "core", "data", "functions", "interop", "ops", "run"})
+SPOKEN: tuple[type, ...] = (Tensor, Size, dtype, device)  # classes that programs print, and ask for their module
+
+
+def stand_in() -> None:
+    """Let `import torch` mean adjoint from now on, in this process; a second call does nothing.
+
+    PyTorch may be installed: it is not looked at. Raises RuntimeError where it has been imported before.
+    """
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    if "torch" in sys.modules:
+        raise RuntimeError(
+            "stand_in: PyTorch itself has been imported before. Call adjoint.run.stand_in() ahead of the first "
+            "`import torch`, or start the program with `python -m adjoint.run`"
+        )
+    sys.meta_path.insert(0, Finder())
+    watch_classes()
+    spoken.rename("torch")
+    for kind in SPOKEN:
+        kind.__module__ = "torch"
+
+
+class Finder(MetaPathFinder):
+    """Finds `torch` and its submodules, and `functorch`, in adjoint."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "torch":
+            return ModuleSpec(fullname, Same(_torch), origin=sys.modules["adjoint"].__file__, is_package=True)
+        if fullname == "functorch":  # once a package of its own, now one of PyTorch's
+            return ModuleSpec(fullname, Same(_functorch), is_package=True)
+        if not fullname.startswith("torch."):
+            return None
+        found = _part("adjoint" + fullname.removeprefix("torch"))
+        if found is not None:
+            return ModuleSpec(fullname, Same(lambda: found), is_package=hasattr(found, "__path__"))
+        if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":  # an import; others only ask
+            return ModuleSpec(fullname, Same(_absent(fullname)), is_package=True)
+        return None
+
+    def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
+        """What `importlib.metadata.version("torch")` reads."""
+        if context is not None and context.name == "torch":
+            yield Installed()
+
+
+class Same(Loader):
+    """Gives a module that exists already."""
+
+    def __init__(self, make: Callable[[], ModuleType]) -> None:
+        self.make = make
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        made = self.make()
+        made.__spec__ = made.__spec__ or module.__spec__
+        sys.modules[module.__name__] = made  # the import system takes what stands here now
+
+
+class Installed(Distribution):
+    """The package `torch`, as far as it has a version."""
+
+    def read_text(self, filename: str) -> str | None:
+        return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return path
+
+
+def _part(name: str) -> ModuleType | None:
+    """adjoint's module of this name, or what its parent has under it; None without either."""
+    if name.split(".")[1] in OWN:
+        return None
+    try:
+        return watch(import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is here, and misses something of its own
+    parent, _, last = name.rpartition(".")
+    found = getattr(sys.modules.get(torch_name(parent)) or sys.modules.get(parent), last, None)
+    return found if isinstance(found, ModuleType) else None
+
+
+def _absent(name: str) -> Callable[[], ModuleType]:
+    """Makes a part of a part that is not here. Raises ModuleNotFoundError where there is no such whole."""
+    whole = sys.modules.get(name.rpartition(".")[0])
+    if not isinstance(whole, AbsentModule):
+        raise missing_module(name)
+    reason = whole.reason
+    return lambda: AbsentModule(name, reason)
+
+
+def _torch() -> ModuleType:
+    """The module `torch`: adjoint's names, PyTorch's version."""
+    adjoint = sys.modules["adjoint"]
+    torch = ModuleType("torch", adjoint.__doc__)
+    names = vars(torch)
+    own = {name for name in vars(adjoint) if name in OWN or name.startswith("_")}
+    names.update({name: value for name, value in vars(adjoint).items() if name not in own})
+    for value in list(names.values()):
+        if is_part(value):
+            watch(value)
+
+    def find_or_tell(name: str) -> Any:
+        if name == "__all__":
+            return _starred(adjoint)
+        if name == "ops":
+            return import_module("adjoint.library").ops
+        try:
+            found = getattr(adjoint, name) if name not in OWN else None
+        except AttributeError as error:
+            if error.name not in {None, name}:
+                raise  # a part of adjoint fails on its own
+            found = None
+        if found is None or (name.startswith("__") and name not in {"__config__", "__file__", "__path__"}):
+            raise missing_name("torch", name, torch, sys._getframe(1))
+        names[name] = found = watch(found) if is_part(found) else found
+        return found
+
+    names.update(
+        torch=torch, __getattr__=find_or_tell, __dir__=lambda: sorted({*names, *dir(adjoint)} - OWN),
+        __version__=VERSION, __path__=[], __file__=adjoint.__file__,
+    )  # fmt: skip
+    return torch
+
+
+def _functorch() -> ModuleType:
+    return AliasModule("functorch", ["adjoint.func", "adjoint.func.stateless"], {})
+
+
+def _starred(adjoint: ModuleType) -> list[str]:
+    """What `from torch import *` brings: no submodules."""
+    public = [name for name in dir(adjoint) if not name.startswith("_") and name not in OWN]
+    return [name for name in public if not isinstance(getattr(adjoint, name), ModuleType)]

@@ -1,0 +1,156 @@
+"""Run a program as Python itself would: its `__main__`, `sys.argv`, `sys.path`, and tracebacks that begin in it."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import io
+import os
+import sys
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from adjoint.compat.run.import_hook import stand_in
+from adjoint.compat.run.missing_names import describe
+from adjoint.core.tensor.tensor import Tensor
+
+USAGE = """\
+usage: python -m adjoint.run script.py [args…]
+       python -m adjoint.run -m module [args…]
+
+Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it."""
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+SCRIPT, MODULE = "ADJOINT_RUN_SCRIPT", "ADJOINT_RUN_MODULE"  # tell a spawned process what its parent runs
+
+
+class MainSpec(ModuleSpec):
+    """The spec of a program's `__main__`: `multiprocessing` imports its name in what it spawns."""
+
+    def __init__(self, package: str | None) -> None:
+        super().__init__("adjoint.run.child", None)
+        self.package = package
+
+    @property
+    def parent(self) -> str | None:
+        """The package that the program's relative imports start from."""
+        return self.package
+
+
+def main(arguments: list[str]) -> int:
+    """Run `script.py args…` or `-m module args…`. Returns the exit status."""
+    if arguments and arguments[0] in {"-h", "--help"}:
+        sys.stdout.write(f"{USAGE}\n")
+        return 0
+    named = bool(arguments) and arguments[0] == "-m"
+    rest = arguments[1:] if named else arguments
+    if not rest or rest[0].startswith("-"):
+        sys.stderr.write(f"{USAGE}\n")
+        return 2
+    stand_in()
+    os.environ.pop(SCRIPT if named else MODULE, None)
+    os.environ[MODULE if named else SCRIPT] = rest[0] if named else os.path.abspath(rest[0])
+    sys.argv = rest
+    try:
+        code, module = _module(rest[0], "__main__") if named else _script(rest[0], "__main__")
+    except OSError as error:
+        sys.stderr.write(f"{sys.executable}: can't open file {error.filename!r}: {error.strerror}\n")
+        return 2
+    except ImportError as error:
+        sys.stderr.write(f"{sys.executable}: {error}\n")
+        return 1
+    except SyntaxError as error:
+        sys.excepthook(type(error), error.with_traceback(None), None)
+        return 1
+    return _run(code, module)
+
+
+def main_again() -> dict[str, Any]:
+    """The names of the main module, run in a spawned process, under the name `__mp_main__`."""
+    stand_in()
+    name = os.environ.get(MODULE)
+    code, module = _module(name, "__mp_main__") if name else _script(os.environ[SCRIPT], "__mp_main__")
+    exec(code, vars(module))
+    return vars(module)
+
+
+def _run(code: CodeType, module: ModuleType) -> int:
+    sys.modules["__main__"] = module
+    try:
+        exec(code, vars(module))
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as Python does at the end of a program
+        trace = _program_only(error.__traceback__)
+        _point_out(error, trace)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _script(path: str, name: str) -> tuple[CodeType, ModuleType]:
+    """A file's code and the module to run it in. What is beside it can be imported."""
+    path = os.path.abspath(path)
+    if os.path.isdir(path):
+        folder, path = path, os.path.join(path, "__main__.py")
+    else:
+        folder = os.path.dirname(os.path.realpath(path))
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    if name == "__main__" and not sys.flags.safe_path:
+        sys.path[0] = folder
+    return code, _main_module(name, path, None, SourceFileLoader(name, path))
+
+
+def _module(name: str, main: str) -> tuple[CodeType, ModuleType]:
+    """The code of an importable module, or of a package's `__main__`, and the module to run it in."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        name = f"{name}.__main__"
+        spec = importlib.util.find_spec(name)
+    if spec is None:
+        raise ImportError(f"No module named {name}")
+    code = spec.loader.get_code(name) if isinstance(spec.loader, InspectLoader) else None
+    if code is None or spec.origin is None:
+        raise ImportError(f"No code object available for {name}")
+    sys.argv[0] = spec.origin
+    return code, _main_module(main, spec.origin, spec.parent, spec.loader)
+
+
+def _main_module(name: str, path: str, package: str | None, loader: Any) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(
+        __file__=path, __package__=package, __loader__=loader, __spec__=MainSpec(package), __cached__=None,
+        __builtins__=builtins, __annotations__={},
+    )  # fmt: skip
+    return module
+
+
+def _program_only(trace: TracebackType | None) -> TracebackType | None:
+    """`trace` from the program's first line on, without what this package did for its last."""
+    while trace is not None and _here(trace):
+        trace = trace.tb_next
+    last, at = trace, trace
+    while at is not None:
+        if not _here(at):
+            last = at
+        at = at.tb_next
+    if last is not None:
+        last.tb_next = None
+    return trace
+
+
+def _here(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(HERE)
+
+
+def _point_out(error: BaseException, trace: TracebackType | None) -> None:
+    """Say of a method that tensors lack that it may be PyTorch's."""
+    if not isinstance(error, AttributeError) or trace is None or not isinstance(error.obj, Tensor | type):
+        return
+    kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    if issubclass(kind, Tensor) and error.name is not None:
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        error.add_note(describe(f"Tensor.{error.name}", trace.tb_frame))

@@ -1,0 +1,8 @@
+"""The program's main module in a process that `multiprocessing` spawned: `import torch` is adjoint's there too."""
+
+from __future__ import annotations
+
+from adjoint.compat.run.script_runner import main_again
+
+if __name__ == "__mp_main__":
+    globals().update(main_again())

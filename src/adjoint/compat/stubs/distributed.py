@@ -1,0 +1,192 @@
+"""`adjoint.distributed`: the group of processes that a program is part of, which has one member here.
+
+Programs that ask first find that nothing is set up. Those that set up a group of one process get it: what they
+exchange with the others is what they have.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+
+__all__ = [
+    "ReduceOp", "Work", "all_gather", "all_gather_object", "all_reduce", "barrier", "broadcast",
+    "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank", "get_world_size", "group",
+    "init_process_group", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "new_group", "reduce",
+    "scatter",
+]  # fmt: skip
+
+_backend: list[str] = []  # the name of the group's, once it is set up
+
+
+class ReduceOp(Enum):
+    """How values of several processes become one."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+
+
+class ProcessGroup:
+    """This process alone."""
+
+    def rank(self) -> int:
+        """0."""
+        return 0
+
+    def size(self) -> int:
+        """1."""
+        return 1
+
+
+class Work:
+    """An exchange that has ended."""
+
+    def wait(self, timeout: Any = None) -> bool:
+        """True."""
+        return True
+
+    def is_completed(self) -> bool:
+        """True."""
+        return True
+
+
+class group:
+    """The group that is set up, as `group.WORLD`; None until it is."""
+
+    WORLD: ProcessGroup | None = None
+
+
+def is_available() -> bool:
+    """False: there is one process."""
+    return False
+
+
+def is_initialized() -> bool:
+    """True between `init_process_group` and `destroy_process_group`."""
+    return bool(_backend)
+
+
+def _no() -> bool:
+    """False."""
+    return False
+
+
+is_gloo_available = is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = _no
+is_torchelastic_launched = _no
+
+
+def init_process_group(
+    backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1,
+    rank: int = -1, store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
+) -> None:  # fmt: skip
+    """Set up the group of this process alone; of several processes NotImplementedError is raised.
+
+    The numbers come from $RANK and $WORLD_SIZE unless they are given. Raises ValueError without either, or if it is
+    set up.
+    """
+    if _backend:
+        raise ValueError("trying to initialize the default process group twice!")
+    rank, world_size = (_told(name, n) for name, n in (("RANK", rank), ("WORLD_SIZE", world_size)))
+    if (rank, world_size) != (0, 1):
+        raise NotImplementedError(f"process {rank} of {world_size}: adjoint trains in one process")
+    _backend.append(backend or "gloo")
+    group.WORLD = ProcessGroup()
+
+
+def _told(name: str, given: int) -> int:
+    if given >= 0:
+        return given
+    if name not in os.environ:
+        raise ValueError(
+            "Error initializing adjoint.distributed using env:// rendezvous: "
+            f"environment variable {name} expected, but not set"
+        )
+    return int(os.environ[name])
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """The group is no more. Raises AssertionError if there is none."""
+    if not _backend:
+        raise AssertionError("Process group cannot be None")
+    _backend.clear()
+    globals()["group"].WORLD = None
+
+
+def get_rank(group: Any = None) -> int:
+    """0. Raises ValueError until the group is set up, as all that follow."""
+    return _alone(0)
+
+
+def get_world_size(group: Any = None) -> int:
+    """1."""
+    return _alone(1)
+
+
+def get_backend(group: Any = None) -> str:
+    """The name given to `init_process_group`."""
+    return _alone(_backend)[0]
+
+
+def new_group(*args: Any, **kwargs: Any) -> ProcessGroup:
+    """This process alone."""
+    return _alone(ProcessGroup())
+
+
+def _exchange(name: str, doc: str) -> Callable[..., Work | None]:
+    def exchange(*args: Any, async_op: bool = False, **kwargs: Any) -> Work | None:
+        return _alone(Work() if async_op else None)
+
+    exchange.__name__, exchange.__doc__ = name, doc
+    return exchange
+
+
+barrier = _exchange("barrier", "Nothing to wait for.")
+all_reduce = _exchange("all_reduce", "The tensor as it is: there is nothing to add to it.")
+reduce = _exchange("reduce", "The tensor as it is: there is nothing to add to it.")
+broadcast = _exchange("broadcast", "The tensor as it is.")
+broadcast_object_list = _exchange("broadcast_object_list", "The objects as they are.")
+
+
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+    """The tensor, written into the one of the list."""
+    _alone(None)
+    only: Any = tensor_list[0]
+    only.copy_(tensor)
+    return Work() if async_op else None
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """The object, put into the list."""
+    _alone(None)
+    object_list[0] = obj
+
+
+def gather(
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """The tensor, written into the one of the list."""
+    return all_gather(gather_list or [tensor], tensor, group, async_op)
+
+
+def scatter(
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """The one of the list, written into the tensor."""
+    return all_gather([tensor], (scatter_list or [tensor])[0], group, async_op)
+
+
+def _alone(value: Any) -> Any:
+    if not _backend:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    return value

@@ -1,0 +1,187 @@
+"""`adjoint._jit_internal`: PyTorch's compiler of a part of Python. Functions and modules stay the Python that they are."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+from adjoint.compat.stubs.futures import Future
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction",
+    "ScriptModule", "annotate", "export", "fork", "freeze", "fuser", "ignore", "interface", "is_scripting",
+    "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
+    "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy", "trace", "trace_module", "unused",
+    "wait",
+]  # fmt: skip
+
+_isinstance = isinstance
+_noted: set[str] = set()
+
+
+class ScriptModule(Module):
+    """A module: the base of classes whose methods PyTorch compiles."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What PyTorch makes of a module that it compiles: nothing here is one."""
+
+
+class ScriptFunction:
+    """What PyTorch makes of a function that it compiles: nothing here is one."""
+
+
+class Error(RuntimeError):
+    """An error of compiled code: nothing here raises it."""
+
+
+def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """`obj` itself; the first call says so in a warning."""
+    _note("script")
+    return obj
+
+
+def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """`func` itself; the first call says so in a warning."""
+    _note("trace")
+    return func
+
+
+def trace_module(mod: Any, *args: Any, **kwargs: Any) -> Any:
+    """The module itself; the first call says so in a warning."""
+    _note("trace_module")
+    return mod
+
+
+def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
+    """The module itself. Raises RuntimeError for one in training, as there is nothing to freeze in it yet."""
+    if mod.training:
+        raise RuntimeError(
+            "Freezing module in training mode is not yet supported. Please call .eval() on your module before freezing."
+        )
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The module itself."""
+    return mod
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """A decorator, with or without arguments, that changes nothing."""
+    return drop if callable(drop) else _same
+
+
+def unused(fn: Any) -> Any:
+    """The function itself."""
+    return fn
+
+
+export = interface = script_method = script_if_tracing = unused
+_overload = _overload_method = _script_if_tracing = unused
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+def Attribute(value: Any, type: Any) -> Any:
+    """The value."""
+    return value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """As Python's; of a generic type such as `list[int]` its class counts."""
+    kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
+    return _isinstance(obj, tuple(getattr(kind, "__origin__", None) or kind for kind in kinds))
+
+
+def is_scripting() -> bool:
+    """False: the Python code itself runs."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: the Python code itself runs."""
+    return False
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+    """Runs the function at once; `wait` gives its result."""
+    done: Future[Any] = Future()
+    done.set_result(func(*args, **kwargs))
+    return done
+
+
+def wait(future: Future[Any]) -> Any:
+    """The result of `fork`."""
+    return future.wait()
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """Nothing: `adjoint.compile` chooses itself."""
+    return []
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Nothing: oneDNN is not used."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False: oneDNN is not used."""
+    return False
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """A block that runs as without."""
+    yield
+
+
+@contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """A block that runs as without."""
+    yield
+
+
+class CompilationUnit:
+    """Source text of PyTorch's language. Raises NotImplementedError."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse("CompilationUnit")
+
+
+def save(m: Any, f: str | os.PathLike[str], _extra_files: Any = None) -> NoReturn:
+    """Raises NotImplementedError: save the `state_dict` instead."""
+    _refuse("save")
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> NoReturn:
+    """Raises NotImplementedError: load a `state_dict` instead."""
+    _refuse("load")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _note(name: str) -> None:
+    if not _noted:
+        _noted.add(name)
+        warnings.warn(
+            f"adjoint._jit_internal.{name}: functions and modules stay plain Python; adjoint.compile makes native code of a step",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _refuse(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"adjoint._jit_internal.{name}: there are no compiled programs of PyTorch's kind here; keep the module's code, and save "
+        "and load its state_dict"
+    )

@@ -1,0 +1,64 @@
+"""`Module` and the hooks for all modules, under the name by which programs written for PyTorch import them.
+
+`_global_forward_hooks` and the like, read or set here, are the dictionaries of `everywhere`.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from adjoint.nn.module.hooks import (
+    everywhere,
+    gather,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from adjoint.nn.module.load_state_dict import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.state_dict import EXTRA
+
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+PREFIX = "_global"
+_EXTRA_STATE_KEY_SUFFIX = EXTRA
+
+
+class Globals(ModuleType):
+    """A module whose names with PREFIX are attributes of `everywhere`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(PREFIX) and hasattr(everywhere, name.removeprefix(PREFIX)):
+            gather(everywhere)  # who has the dictionary may put hooks in it
+            return getattr(everywhere, name.removeprefix(PREFIX))
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith(PREFIX):
+            setattr(everywhere, name.removeprefix(PREFIX), value)
+        else:
+            super().__setattr__(name, value)
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """The text with so many spaces before each line but the first."""
+    return s_.replace("\n", "\n" + numSpaces * " ")
+
+
+sys.modules[__name__].__class__ = Globals

@@ -1,0 +1,47 @@
+"""SparseAdam, for gradients that name few of a parameter's rows: there are none such here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, check_one_element
+from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group, describe, index_of, with_gradients
+
+
+class SparseAdam(Optimizer):
+    """Refuses every dense gradient, as PyTorch's does; there are no sparse ones here, and Adam takes its place.
+
+    Raises ValueError for numbers out of range and for complex parameters, and RuntimeError in `step`.
+    """
+
+    like_parameter = ("exp_avg", "exp_avg_sq")
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        found = [[i, k] for i, g in enumerate(self.param_groups) for k, p in enumerate(g["params"]) if p.is_complex()]
+        if found:
+            i, k = found[0]
+            raise ValueError(
+                f"Complex params at indices {found}: SparseAdam does not support complex parameters, "
+                f"such as {describe(self.param_groups[i], k)}"
+            )
+
+    def check_options(self, options: Group) -> None:
+        check_learning_rate(options["lr"])
+        for what, name in (("learning rate", "lr"), ("epsilon value", "eps")):
+            if not options[name] > 0:
+                raise ValueError(f"Invalid {what}: {options[name]}")
+        for i, beta in enumerate(options["betas"]):
+            check_one_element(f"betas[{i}]", beta)
+            check_number(f"beta parameter at index {i}", beta, below=1)
+
+    def update(self, group: Group) -> None:
+        for p in with_gradients(group):
+            raise RuntimeError(
+                "SparseAdam does not support dense gradients, please consider Adam instead: "
+                f"{describe(group, index_of(group, p))}, has one, and there are no sparse gradients here"
+            )

@@ -1,0 +1,49 @@
+"""`adjoint.utils.tensorboard`: writing what TensorBoard shows, by the package tensorboardX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+
+__all__ = ["SummaryWriter"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        base = import_module("tensorboardX").SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            "adjoint.utils.tensorboard needs the package tensorboardX, which is not installed: pip install tensorboardX"
+        ) from error
+    return _taking_tensors(base)
+
+
+@cache
+def _taking_tensors(base: Any) -> Any:
+    """The writer, whose `add_…` take tensors, parameters too, where tensorboardX knows those of PyTorch only."""
+    adds = [name for name in dir(base) if name.startswith("add_") and not name.endswith("_graph")]
+    return type(base.__name__, (base,), {name: _with_arrays(getattr(base, name)) for name in adds})
+
+
+def _with_arrays(add: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(add)
+    def added(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return add(self, *map(_arrays, args), **{name: _arrays(value) for name, value in kwargs.items()})
+
+    return added
+
+
+def _arrays(value: Any) -> Any:
+    """`value` with arrays in place of tensors, and numbers in place of those without dimensions."""
+    if isinstance(value, Tensor):
+        array = value.detach().cpu().numpy()
+        return array if array.ndim else array[()]
+    if isinstance(value, dict):
+        return {key: _arrays(item) for key, item in value.items()}
+    return [_arrays(item) for item in value] if type(value) is list else value

@@ -1,0 +1,214 @@
+"""What the passes made of a traced graph, kept on disk: the same trace in another process is bound at once.
+
+The key is of all that decides a plan: the graph with its constants and origins, what it overwrites, the machine, and
+the source files of this package. Inputs are told by their numbers, ops by their names. A graph with a user's op, a
+generator or an array among its parameters has no key; a plan that cannot be read is made again.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.compiler.cache.disk_cache import own_disk
+from adjoint.compiler.cache.hashing import running
+from adjoint.compiler.cache.source_fingerprint import LAYERS, sources
+from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Incoming, Setting, State, Value
+from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.kernel_text import Code
+from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion_group import Group
+from adjoint.core.op.op import Op
+
+KIND = ".plan"
+ENOUGH = 32  # equations from which on to read a plan takes less time than to make it
+UNTOLD = (" at 0x", "array(")  # in a text that does not tell all
+OWN = ("graph", "spaces", "last_effect", "_kernels")  # of a fusion, which another process makes itself
+
+
+class Plan(NamedTuple):
+    """A graph as it will run, its groups and their kernels. `rounds`: it has products of float32 matrices."""
+
+    graph: Graph
+    fusion: Fusion
+    kernels: dict[Group, Kernel]
+    rounds: bool = False
+
+
+def plan_of(graph: Graph, written: Sequence[Value], precision: str) -> tuple[Plan, Callable[[], None]]:
+    """The plan of a traced graph that overwrites the inputs `written`: from disk, else newly made.
+
+    Also what keeps it, to be called when its program is bound, and what that asks is known too.
+    """
+    disk = own_disk()
+    key = _key(graph, written, precision) if disk and len(graph.equations) >= ENOUGH else None
+    kept = disk.read(key, KIND) if disk and key else None
+    if kept is not None:
+        with suppress(Exception):
+            return _read(kept, graph), lambda: None
+    from adjoint.compiler.pipeline import planned
+
+    plan = planned(graph, written, precision)
+
+    def keep() -> None:
+        data = _written(plan, graph) if key else None
+        if disk and key and data:
+            disk.write(key, data, KIND)
+
+    return plan, keep
+
+
+def _key(graph: Graph, written: Sequence[Value], precision: str) -> str | None:
+    """The digest of all that decides the plan; None if that cannot be told."""
+    digest = running()
+    numbers: dict[Any, int] = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
+    facts: list[Any] = [sources(), host().fingerprint(), sys.version, np.__version__, precision, graph.name]
+    facts += [[numbers[v] for v in graph.outputs], [numbers[v] for v in written]]
+    for v in graph.inputs:
+        facts.append((_told(v.source), v.shape, v.dtype.str, v.dtype.name))
+        if isinstance(v.source, Constant):
+            digest.update(np.ascontiguousarray(v.source.array).tobytes())
+    # What many equations have in common is told once, and in them by its number.
+    ops: dict[Any, int] = {}
+    types: dict[Any, int] = {}
+    origins: dict[Any, int] = {}
+    for v in graph.equations:
+        if v.op.effect and v.op.family != "check":
+            return None  # a generator is this process's own
+        facts.append((
+            ops.setdefault(v.op, len(ops)), [(numbers[x],) if type(x) is Value else x for x in v.inputs], v.params,
+            v.shape, types.setdefault(v.dtype, len(types)), origins.setdefault(v.origin, len(origins)),
+        ))  # fmt: skip
+    names = [_name(op) for op in ops]
+    text = repr((facts, names, [(t.str, t.name) for t in types], list(origins)))
+    if None in names or any(word in text for word in UNTOLD):
+        return None
+    digest.update(text.encode())
+    return digest.hexdigest()
+
+
+def _told(source: Any) -> Any:
+    """What a plan may depend on of an input's source."""
+    if isinstance(source, Argument):
+        return ("argument", *source)
+    if isinstance(source, State):
+        return "state", source.name, source.expression is None, source.strides
+    if isinstance(source, Setting):
+        return "setting", source.name
+    if isinstance(source, Computed):
+        return "number", source.name
+    if isinstance(source, Incoming):
+        return "gradient", source.number
+    return "constant", source.array.strides
+
+
+@cache
+def _name(op: Op) -> tuple[str, str] | None:
+    """Where the library has an op; None if it is a user's, or made on the way."""
+    module, name = op.evaluate.__module__, op.evaluate.__name__
+    known = module.startswith(tuple(f"adjoint.{layer}." for layer in LAYERS))
+    found = getattr(sys.modules.get(module), name, None) if known else None
+    return (module, name) if getattr(found, "op", None) is op else None
+
+
+class _Pickler(pickle.Pickler):
+    """Writes ops, the graph's inputs, groups and common types by their names."""
+
+    def __init__(self, file: Any, inputs: dict[Value, int], groups: dict[Group, int]) -> None:
+        super().__init__(file, 5)
+        self.inputs, self.groups = inputs, groups
+
+    def persistent_id(self, found: Any) -> Any:
+        kind = type(found)
+        if kind is Value:
+            return self.inputs.get(found)
+        if kind is Group:
+            return ("group", self.groups[found])
+        if kind is Op:
+            return ("op", *(_name(found) or _refuse(found)))
+        if isinstance(found, np.dtype) and np.dtype(found.str) is found:
+            return ("type", found.str)
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds them again. A group's content comes last of all."""
+
+    def __init__(self, file: Any, inputs: list[Value]) -> None:
+        super().__init__(file)
+        self.inputs = inputs
+        self.groups: dict[int, Group] = {}
+
+    def persistent_load(self, place: Any) -> Any:
+        if type(place) is int:
+            return self.inputs[place]
+        kind, name, *more = place
+        if kind == "group":
+            if name not in self.groups:
+                self.groups[name] = object.__new__(Group)
+            return self.groups[name]
+        return import_module(name).__dict__[more[0]].op if kind == "op" else np.dtype(name)
+
+
+def _refuse(op: Op) -> Any:
+    raise pickle.PicklingError(f"{op} is no op of the library's")
+
+
+def _written(plan: Plan, traced: Graph) -> bytes | None:
+    """A plan as bytes; None if something in it belongs to this process."""
+    fusion, graph = plan.fusion, plan.graph
+    content = {name: value for name, value in vars(fusion).items() if name not in OWN}
+    kernels = []
+    for kernel in plan.kernels.values():
+        if kernel.generator is not None:
+            return None
+        code = kernel.code.key if isinstance(kernel.code, Code) else None
+        text = None if code else str(kernel.code)
+        kernels.append((
+            kernel.name, code, text, kernel.arguments, kernel.group, kernel.tiles, kernel.scratch, kernel.numbers,
+        ))  # fmt: skip
+    groups = [{name: getattr(g, name) for name in Group.__slots__ if name not in Group.PASSING} for g in fusion.groups]
+    file = io.BytesIO()
+    numbers = {v: i for i, v in enumerate(traced.inputs)}
+    pickler = _Pickler(file, numbers, {g: i for i, g in enumerate(fusion.groups)})
+    with suppress(Exception):  # what cannot be told to another process is not kept
+        # equations first, each after its operands, so that nothing nests
+        pickler.dump((graph.name, graph.inputs, graph.equations, graph.outputs, content, kernels, plan.rounds, groups))
+        return file.getvalue()
+    return None
+
+
+def _read(data: bytes, traced: Graph) -> Plan:
+    unpickler = _Unpickler(io.BytesIO(data), traced.inputs)
+    name, inputs, equations, outputs, content, kernels, rounds, groups = unpickler.load()
+    graph = Graph(name)
+    graph.inputs, graph.equations, graph.outputs = inputs, equations, outputs
+    for i, slots in enumerate(groups):
+        for slot, value in (*slots.items(), *((slot, set()) for slot in Group.PASSING)):
+            setattr(unpickler.groups[i], slot, value)
+    fusion = object.__new__(Fusion)
+    vars(fusion).update(content, graph=graph, spaces={}, last_effect=None, _kernels={})
+    made: dict[str, str] = {}
+    found = {}
+    for name, key, text, arguments, group, tiles, scratch, passed in kernels:
+        code = text if key is None else Code(key, partial(_lowered, name, fusion, made))
+        found[group] = Kernel(name, code, arguments, group, tiles, scratch, None, passed)
+    return Plan(graph, fusion, found, rounds)
+
+
+def _lowered(name: str, fusion: Any, made: dict[str, str]) -> str:
+    """The text of a kernel, which is written when somebody reads it."""
+    from adjoint.compiler.kernels.lower import lower_all
+
+    if not made:
+        made |= {kernel.name: kernel.text for kernel in lower_all(fusion, host()).values()}
+    return made[name]

@@ -1,0 +1,141 @@
+"""Recipes of kernels for eager calls: one function of arrays, traced, fused and lowered once for each set of shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.cache.object_cache import compile_kernel
+from adjoint.compiler.eager.kernels import Recipe
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
+from adjoint.compiler.kernels.lower import lower_all
+from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.passes.cost_model import seconds
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.index_checks import checked
+from adjoint.compiler.passes.inline_producers import place
+from adjoint.compiler.passes.materialize import lay_out
+from adjoint.compiler.passes.simplify import rewrite, without_dead
+from adjoint.compiler.program.buffer_binding import Binding
+from adjoint.compiler.trace.step_outputs import Outcome
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.op.eager_kernels import Native, Operand
+from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.ops.movement.movement import permute
+
+
+def recipe(native: Native, arguments: list[Any], params: dict[str, Any]) -> Recipe:
+    """What a kernel of the function is bound from; an empty recipe if a part of it would be left to NumPy."""
+    graph, several = _traced(native, arguments, params)
+    graph = without_dead(checked(rewrite(graph)))
+    operands = [i for i, x in enumerate(arguments) if type(x) is Operand]
+    outcome = Outcome(len(operands))
+    symbols = {operands[v.source.number]: v for v in graph.of_kind(Argument)}
+    written = [symbols[i] for i in native.written if i in symbols]
+    count = len(graph.outputs) - len(written)
+    outcome.results = graph.outputs[:count]
+    outcome.writes = list(zip(written, graph.outputs[count:], strict=True))
+    graph = lay_out(graph)
+    outcome.follow(graph.outputs)
+    graph, late = place(graph, written)
+    outcome.follow(graph.outputs)
+    graph.verify()
+    fusion = Fusion(graph, late)
+    if any(group.call and group.equations[0].op.family != "check" for group in fusion.order):
+        return Recipe()
+    binding = Binding(graph, fusion, lower_all(fusion, host()), outcome)
+    return Recipe() if binding.copied_out else _written_down(binding, several)  # what is written must be so in place
+
+
+def _traced(native: Native, arguments: list[Any], params: dict[str, Any]) -> tuple[Graph, bool]:
+    """The function's graph: outputs are its results, then what it wrote; and whether there are several results."""
+    tracer = Tracer(native.name)
+    given: list[Any] = []
+    with Scope(tracer=tracer, duals=None, watcher=None, packers=(), recording=False):
+        number = 0
+        for x in arguments:
+            if type(x) is Operand:
+                given.append(_operand(tracer, x, number))
+                number += 1
+            else:
+                given.append(x)
+        result = native.function(*given, **params)
+        results = result if type(result) is tuple else () if result is None else (result,)
+        outputs = [tracer.adopt(r) for r in results]
+        outputs += [tracer.adopt(given[i]) for i in native.written if type(arguments[i]) is Operand]
+    tracer.graph.outputs = outputs
+    return tracer.graph, type(result) is tuple
+
+
+def _operand(tracer: Tracer, x: Operand, number: int) -> Tensor:
+    shape = x.shape if x.order is None else tuple(x.shape[d] for d in x.order)
+    tensor: Tensor = wrap(tracer.graph.input(Spec(shape, x.dtype), Argument(number, f"{number}")))
+    if x.order is None:
+        return tensor
+    moved: Tensor = permute(tensor, axes=tuple(x.order.index(d) for d in range(len(shape))))
+    return moved
+
+
+def _written_down(binding: Binding, several: bool) -> Recipe:
+    """What was bound to memory of this process, without that memory."""
+    fusion, graph, kernels = binding.fusion, binding.graph, binding.kernels
+    constants = {v: i for i, v in enumerate(graph.of_kind(Constant))}
+    operands = binding.outcome.arguments
+    numbers = {f"a{i}": i for i in range(operands)}
+    numbers.update((name, operands + i) for i, name in enumerate(binding.result_names))
+    places: list[int] = []
+    steps: list[tuple[str, int, int]] = []
+    rows: list[tuple[str, int]] = []
+    bindings: list[tuple[int, int]] = []
+
+    def add(v: Value, offset: int = 0) -> None:
+        if v in binding.locals:
+            number = numbers[binding.locals[v]]
+            if number not in places:
+                places.append(number)
+            bindings.append((places.index(number), len(rows)))
+            rows.append(("word", 0))
+        elif v in constants:
+            assert not offset
+            rows.append(("constant", constants[v]))
+        else:
+            rows.append(("arena", binding.plan.offsets[v] + offset))
+
+    for group in fusion.order:
+        kernel = kernels.get(group)
+        steps.append(("" if kernel is None else kernel.name, len(rows), 1 if kernel is None else kernel.tiles))
+        if kernel is None:
+            view = binding.truth(group)
+            assert view is not None, "a check of what is not in memory"
+            add(view.base, view.offset)
+            continue
+        assert kernel.generator is None
+        for v in kernel.arguments:
+            add(v)
+        rows += [("scratch", 0)] * bool(kernel.scratch)
+        rows += [("word", number) for number in kernel.numbers]
+    times = {g: seconds(g, fusion) for g in kernels}
+    return Recipe(
+        results=tuple((v.shape, _kind(v.dtype)) for v in binding.outcome.results),
+        several=several,
+        places=tuple(places),
+        steps=tuple(steps),
+        rows=tuple(rows),
+        bindings=tuple(bindings),
+        constants=tuple(v.source.array for v in constants),
+        arena=binding.plan.size,
+        scratch=max((k.scratch for k in kernels.values()), default=0),
+        seconds=sum(times.values()),
+        divided=sum(times[g] for g, kernel in kernels.items() if kernel.tiles > 1),
+        objects=tuple(compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()),
+    )
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """The word by which NumPy knows a type: what it gives for that is its own object, which a pickled one is not."""
+    if np.dtype(dtype.str) is not dtype:
+        raise TypeError(f"no eager kernel gives {dtype}")
+    return dtype.str

@@ -1,0 +1,8 @@
+"""The intermediate representation: graphs of equations, views, and their evaluation.
+
+Modules, in reading order:
+
+- `graph`: The intermediate representation: a straight list of equations over values, printed as it is read.
+- `interpreter`: The reference executor: a graph, equation by equation, on NumPy.
+- `strided_view`: Where the elements of a moved value lie in the memory of the value it was moved from.
+"""

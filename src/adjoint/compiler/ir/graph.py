@@ -1,0 +1,262 @@
+"""The intermediate representation: a straight list of equations over values, printed as it is read.
+
+graph step(%0: f32[32,64], %1: i64[32]) state(%2: f32[128,64] model.0.weight)
+  %3: f32[64,128] = permute(%2) axes=(1, 0)                   # train.py:12 in step
+  …
+  return %9
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.graph.source_location import Site
+from adjoint.core.op.spec import Spec, describe
+
+
+class TraceError(RuntimeError):
+    """A step did something, while it was being compiled, that only values could decide."""
+
+
+class Origin(NamedTuple):
+    """Where an equation comes from: the user's line, the module that ran, and whether it is that line's gradient.
+
+    `of`, where it is known: the op whose gradient it is. `also`: where else an equation comes from that several share.
+    `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `again` if it is computed once more for
+    the gradient of that.
+    """
+
+    site: Site
+    module: str
+    backward: bool
+    of: str = ""
+    also: tuple[Origin, ...] = ()
+    checkpoint: int = 0
+    again: bool = False
+
+    def __str__(self) -> str:
+        place = f"{os.path.basename(self.site.file)}:{self.site.line} in {self.site.function}"
+        place += f" · {self.module}" if self.module else ""
+        return place + (" · again" if self.again else " · backward" if self.backward else "")
+
+
+class Value:
+    """The result of an equation, or, with `op` None, an input of the graph, told apart by `source`.
+
+    `operands` are the inputs that are values (the others are numbers or None).
+    """
+
+    __slots__ = ("__weakref__", "dtype", "inputs", "op", "operands", "origin", "params", "shape", "source")
+
+    def __init__(
+        self,
+        op: Any,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        spec: Spec,
+        origin: Origin | None = None,
+        source: Any = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.operands: tuple[Value, ...] = tuple([i for i in inputs if isinstance(i, Value)])
+        self.params = params
+        self.shape = spec.shape
+        self.dtype = spec.dtype
+        self.origin = origin
+        self.source = source
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.size * int(self.dtype.itemsize)
+
+    def refuse(self, reader: str) -> None:
+        """Raise TraceError: the values are not known while the step is traced."""
+        from adjoint.core.graph.source_location import user_site
+
+        raise TraceError(
+            f"{reader} reads the value of a tensor, {describe(self)}, which is not known while the step is "
+            f"being compiled, at {user_site()}. Return the tensor from the step and read it outside, choose between "
+            "values with adjoint.where, or leave this function uncompiled."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{describe(self)}, symbolic>"
+
+
+class Argument(NamedTuple):
+    """An input that each call passes: the n-th tensor among the arguments.
+
+    `strides`: those, in elements, with which the step was traced, None if row-major, where that decided anything.
+    """
+
+    number: int
+    name: str
+    strides: Any = "any"
+
+
+class State(NamedTuple):
+    """An input that outlives the call: the memory of a tensor which the step met.
+
+    `locate` finds the tensor again; where that may be another one then, `expression`, given names for objects, is the
+    Python source that finds it. `strides`: as those of an argument.
+    """
+
+    locate: Callable[[], Any]
+    name: str
+    expression: Callable[[Callable[[Any], str]], str] | None = None
+    strides: Any = "any"
+
+
+class Setting(NamedTuple):
+    """A Python number read anew on each call: `holder[path…]`."""
+
+    holder: Any
+    path: tuple[Any, ...]
+    name: str
+
+    def read(self) -> Any:
+        """The number as it is now."""
+        value = self.holder
+        for key in self.path:
+            value = value[key]
+        return value
+
+
+class Computed(NamedTuple):
+    """A Python number that the program's own arithmetic finds anew on each call, under `name`."""
+
+    name: str
+
+
+class Incoming(NamedTuple):
+    """The gradient that arrives at the n-th result, where `backward()` is called outside of the step."""
+
+    number: int
+
+
+class Constant(NamedTuple):
+    """An array fixed when the step was traced."""
+
+    array: Any
+
+
+class Graph:
+    """Inputs, equations in order of execution, and what they lead to. Passes make new graphs of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.equations: list[Value] = []
+        self.outputs: list[Value] = []
+
+    def input(self, spec: Any, source: Any) -> Value:
+        """A new input."""
+        value = Value(None, (), {}, Spec(tuple(spec.shape), spec.dtype), source=source)
+        self.inputs.append(value)
+        return value
+
+    def constant(self, array: Any) -> Value:
+        """A new constant input, copied so that later writes to the array do not reach it."""
+        return self.input(array, Constant(np.array(array)))
+
+    def add(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: Origin | None) -> Value:
+        """Append an equation."""
+        value = Value(op, inputs, params, spec, origin)
+        self.equations.append(value)
+        return value
+
+    def of_kind(self, kind: type) -> list[Value]:
+        """The inputs with this kind of source."""
+        return [v for v in self.inputs if isinstance(v.source, kind)]
+
+    def verify(self) -> None:
+        """Raise AssertionError unless every equation uses only earlier values and has the spec its op promises."""
+        known = set(self.inputs)
+        for value in self.equations:
+            for operand in value.operands:
+                assert operand in known, f"{self.describe(value)} uses a value before it is made"
+            promised = spec_of(value)
+            assert promised == Spec(value.shape, value.dtype), f"{self.describe(value)} should be {promised}"
+            known.add(value)
+        for value in self.outputs:
+            assert value in known, "an output is never made"
+
+    def users(self) -> dict[Value, list[Value]]:
+        """For each value the equations that read it."""
+        users: dict[Value, list[Value]] = {v: [] for v in (*self.inputs, *self.equations)}
+        for value in self.equations:
+            for operand in dict.fromkeys(value.operands):
+                users[operand].append(value)
+        return users
+
+    def names(self) -> dict[Value, str]:
+        """%0, %1, … in order: inputs first."""
+        return {v: f"%{i}" for i, v in enumerate((*self.inputs, *self.equations))}
+
+    def describe(self, value: Value, names: dict[Value, str] | None = None) -> str:
+        """One equation as text."""
+        names = names or self.names()
+        return f"{names.get(value, '%?')}: {describe(value)} = {value.op.name}({', '.join(_arguments(value, names))})"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        names = self.names()
+        yield f"graph {self.name}"
+        for v in self.inputs:
+            yield f"  {names[v]}: {describe(v)} = {_input(v.source)}"
+        for v in self.equations:
+            text = f"  {self.describe(v, names)}"
+            yield f"{text:<70}  # {v.origin}" if v.origin else text
+        yield f"  return {', '.join(names[v] for v in self.outputs)}"
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.equations)} equations>"
+
+
+def _arguments(value: Value, names: dict[Value, str]) -> Iterable[str]:
+    for i in value.inputs:
+        yield names.get(i, "%?") if isinstance(i, Value) else repr(i)
+    for key, param in value.params.items():
+        if key not in ("generator", "called", "complaint", "error"):
+            yield f"{key}={param}"
+
+
+def spec_of(value: Value) -> Spec:
+    """The spec that its op promises for an equation."""
+    promised: Spec = value.op.spec(*_specs(value), **value.params)
+    return promised
+
+
+def _specs(value: Value) -> list[Spec]:
+    """What an op's `spec` is told of the inputs; a number has the type of the operands."""
+    common = next((v.dtype for v in value.operands if v.dtype.kind != "b"), value.dtype)
+    return [Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None]
+
+
+def _input(source: Any) -> str:
+    if isinstance(source, Argument):
+        return f"argument {source.name}"
+    if isinstance(source, State):
+        return f"state {source.name}".rstrip()
+    if isinstance(source, Setting):
+        return f"setting {source.name}"
+    if isinstance(source, Computed):
+        return f"number {source.name}"
+    if isinstance(source, Incoming):
+        return f"gradient of result {source.number}"
+    array = source.array
+    return f"constant {array.item()!r}" if array.size == 1 else "constant"

@@ -1,0 +1,107 @@
+"""The attention kernel: blocks of rows of each head against all keys that they see, the weights in a cache.
+
+Keys that no row of a block sees are left out: an infinite value there does not become NaN, as 0 · inf does in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from adjoint.compiler.kernels.attention.plan import Attention, Pieces, Stack, Strides, pieces, seen_keys, unroll_of_keys
+from adjoint.compiler.kernels.attention.softmax_block import write_mask, write_weights
+from adjoint.compiler.kernels.attention.tile_matmul import Depth, Matrix, multiply, store_tile
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import BOOL, I64, Reg
+
+
+def write_attention(
+    b: Builder, plan: Attention, q: Reg, k: Reg, v: Reg, mask: Reg | None, out: Reg, strides: Strides, scratch: Reg,
+    tile: Reg,
+) -> None:  # fmt: skip
+    """One tile: blocks of rows of `out`, which has the shape of q but for the last size, that of v, and `strides`."""
+
+    def unit(number: Reg) -> None:
+        _write_rows(b, plan, (q, k, v), mask, out, strides, pieces(b, plan, scratch), number)
+
+    write_units(b, plan, tile, unit)
+
+
+def _write_rows(
+    b: Builder, plan: Attention, given: tuple[Reg, Reg, Reg], mask: Reg | None, out: Reg, strides: Strides,
+    parts: Pieces, number: Reg,
+) -> None:  # fmt: skip
+    """One block of rows of a head."""
+    head, block = split(b, number, plan.blocks)
+    at = head_index(b, head, plan.q.shape[:-2])
+    row = first_row(b, plan, block)
+    pointers = [moved(b, p, s, at, plan) for p, s in zip(given, (plan.q, plan.k, plan.v), strict=True)]
+    across = Matrix(b.gep(pointers[0], b.mul(row, plan.q.strides[-2]), plan.kind.scalar), plan.q.strides[-2])
+    seen = seen_keys(b, plan, row)
+    if mask is not None and plan.mask is not None:
+        write_mask(b, plan, moved(b, mask, plan.mask, at, plan), row, parts)
+    inverse = write_weights(b, plan, across, Matrix(pointers[1], plan.k.strides[-2]), row, seen, parts)
+    for u, total in enumerate(inverse):
+        b.store(total, b.gep(parts.inverse, u * plan.kind.lanes, plan.kind.scalar))
+    placed = b.gep(moved(b, out, Stack(plan.q.shape, strides), at, plan), b.mul(row, strides[-2]), plan.kind.scalar)
+
+    multiply(
+        b, plan.kind, plan.shapes[2], Matrix(parts.weights, 1, plan.high), Matrix(pointers[2], plan.v.strides[-2]),
+        (plan.present, plan.present), plan.v.shape[-1], Depth(0, seen, unroll_of_keys(plan)),
+        lambda t: store_tile(b, t, Matrix(placed, strides[-2]), scaled_rows(b, b.gep(parts.inverse, t.row, plan.kind))),
+    )  # fmt: skip
+
+
+def write_units(b: Builder, plan: Attention, tile: Reg, unit: Callable[[Reg], None]) -> None:
+    """`unit(number)` for the pieces of work of a tile."""
+    if plan.each == 1:
+        unit(tile)
+        return
+    low = b.mul(tile, plan.each)
+    with b.loop(low, b.minimum(b.add(low, plan.each), plan.units)) as turn:
+        unit(turn.index)
+
+
+def split(b: Builder, n: Reg, size: int) -> tuple[Reg, Reg]:
+    """n // size and n % size of a number that is not negative."""
+    if size == 1:
+        return n, b.constant(0, I64)
+    whole = b.emit(f"udiv i64 {n.name}, {size}", I64)
+    return whole, b.sub(n, b.mul(whole, size))
+
+
+def head_index(b: Builder, head: Reg, lead: Sequence[int]) -> list[Reg]:
+    """The index of a head in each of the leading dimensions."""
+    found: list[Reg] = []
+    for size in reversed(lead[1:]):
+        head, at = split(b, head, size)
+        found.append(at)
+    return [head, *reversed(found)] if lead else []
+
+
+def moved(b: Builder, pointer: Reg, stack: Stack, at: Sequence[Reg], plan: Attention) -> Reg:
+    """Where the matrix of a head begins."""
+    total = b.constant(0, I64)
+    for index, stride, size in zip(at, stack.strides, stack.shape, strict=False):
+        if stride and size > 1:
+            step = b.mul(index, stride)
+            total = step if total.is_constant else b.add(total, step)
+    kind = BOOL if stack is plan.mask and plan.truths else plan.kind.scalar
+    return pointer if total.is_constant else b.gep(pointer, total, kind)
+
+
+def first_row(b: Builder, plan: Attention, block: Reg) -> Reg:
+    """The first row of a block: all blocks are whole where there are rows for one."""
+    if plan.blocks == 1:
+        return b.constant(0, I64)
+    row = b.mul(block, plan.high)
+    return b.minimum(row, plan.rows - plan.high) if plan.rows % plan.high else row
+
+
+def scaled_rows(b: Builder, inverse: Reg) -> Callable[[Reg, int], Reg]:
+    """A change of a tile's registers: each row times its number, the first of them at `inverse`."""
+
+    def change(value: Reg, r: int) -> Reg:
+        kind = value.type
+        return b.mul(value, b.broadcast(b.load(b.gep(inverse, r, kind.scalar), kind.scalar), kind.lanes))
+
+    return change

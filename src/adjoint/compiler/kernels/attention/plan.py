@@ -1,0 +1,151 @@
+"""How attention is computed by a kernel: blocks of rows, tiles, scratch memory; or why by none."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.attention.tile_matmul import tile_shape
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import I64, Reg, Type
+
+Strides = tuple[int, ...]
+SCRATCH = 2**23  # bytes for a thread, beyond which the weights of a block of rows are in no cache
+TILE = 5e-6  # seconds that a tile is to take, if there is as much to do
+
+
+class Stack(NamedTuple):
+    """Matrices (…, rows, columns): element (i, j, …) lies `i · strides[0] + j · strides[1] + …` elements on."""
+
+    shape: tuple[int, ...]
+    strides: Strides
+
+
+class Attention(NamedTuple):
+    """How attention of `kind` is computed; where there is a `reason` against it, by no kernel."""
+
+    kind: Type  # a register of elements
+    q: Stack
+    k: Stack
+    v: Stack
+    mask: Stack | None
+    truths: bool  # the mask is one of bools, not of numbers to be added
+    scale: float
+    causal: bool
+    high: int  # rows done at a time, across the lanes
+    shapes: tuple[tuple[int, int], ...]  # in registers: of what lies across rows, across E, across Ev
+    units: int  # pieces of work: blocks of rows of every head, or heads for the gradient
+    each: int  # of these in a tile
+    tiles: int
+    scratch: int  # bytes for each thread
+    reason: str
+
+    @property
+    def rows(self) -> int:
+        return self.q.shape[-2]
+
+    @property
+    def keys(self) -> int:
+        return self.k.shape[-2]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of rows in a head; the last one begins where it ends with the last row."""
+        return -(-self.rows // self.high)
+
+    @property
+    def heads(self) -> int:
+        return math.prod(self.q.shape[:-2])
+
+    @property
+    def present(self) -> int:
+        """Rows in a block."""
+        return min(self.high, self.rows)
+
+
+def plan_attention(
+    target: Target,
+    scalar: Type,
+    q: Stack,
+    k: Stack,
+    v: Stack,
+    mask: Stack | None = None,
+    *,
+    truths: bool = False,
+    scale: float,
+    causal: bool,
+    gradient: bool = False,
+) -> Attention:
+    """The plan for heads (…, L, E), (…, S, E), (…, S, Ev) of equal leading dimensions, a mask broadcast to (…, L, S).
+
+    Its tiles are the blocks of rows of every head, or the heads if it is for the `gradient`.
+    """
+    lanes = target.lanes(scalar)
+    # with two registers across, keys are read half as often; with one, fewer are read that no row sees
+    high = lanes if causal or q.shape[-2] <= lanes else 2 * lanes
+    shapes = tuple(tile_shape(target, -(-n // lanes)) for n in (high, q.shape[-1], v.shape[-1]))
+    reason = ""
+    if not scalar.is_float:
+        reason = f"elements are {scalar}"
+    elif 0 in (*q.shape, *k.shape, *v.shape):
+        reason = "it has no elements"
+    elif any(x.strides[-1] != 1 and x.shape[-1] > 1 for x in (q, k, v)):
+        reason = "rows of an operand do not lie in one piece"
+    empty = Attention(scalar.of(lanes), q, k, v, mask, truths, scale, causal, high, shapes, 0, 0, 0, 0, reason)
+    scratch = sum(_sizes(empty, gradient)) * scalar.itemsize
+    if scratch > SCRATCH and not reason:
+        reason = f"the weights of {high} rows take {scratch} bytes"
+    units = empty.heads * (1 if gradient else empty.blocks)
+    rows = q.shape[-2] if gradient else empty.present
+    seconds = (5 if gradient else 2) * rows * empty.keys * (q.shape[-1] + v.shape[-1]) * scalar.itemsize / 4 / 1e11
+    each = min(max(round(TILE / seconds), 1), units) if seconds else 1
+    return empty._replace(units=units, each=each, tiles=-(-units // each), scratch=scratch, reason=reason)
+
+
+class Pieces(NamedTuple):
+    """Where in the scratch memory things are: [column or key][row of the block] each."""
+
+    rows: Reg  # of q, transposed
+    weights: Reg
+    inverse: Reg
+    mask: Reg
+    plain_mask: Reg  # as numbers, before it is transposed
+    above: Reg  # of the gradient that arrives, transposed
+    slopes: Reg
+    along: Reg
+
+
+def _sizes(plan: Attention, gradient: bool) -> list[int]:
+    """The elements of each piece."""
+    high, keys = plan.high, plan.keys
+    masked = keys * high if plan.mask is not None else 0
+    own = [plan.q.shape[-1] * high, keys * high, high, masked, masked if plan.truths else 0]
+    sizes = [*own, *((plan.v.shape[-1] * high, keys * high, high) if gradient else (0, 0, 0))]
+    return [-(-n // 64) * 64 for n in sizes]
+
+
+def pieces(b: Builder, plan: Attention, scratch: Reg, gradient: bool = False) -> Pieces:
+    """The pieces of this thread's scratch memory."""
+    found, offset = [], 0
+    for size in _sizes(plan, gradient):
+        found.append(b.gep(scratch, offset, plan.kind.scalar))
+        offset += size
+    return Pieces(*found)
+
+
+def seen_keys(b: Builder, plan: Attention, row: Reg) -> Reg | int:
+    """How many keys the block that begins at `row` sees, rounded up to whole tiles."""
+    high = plan.shapes[0][0]
+    if not plan.causal:
+        return plan.keys
+    if plan.blocks == 1:
+        return min(plan.keys, -(-plan.present // high) * high)
+    last = b.add(row, plan.present + high - 1)
+    rounded = b.mul(b.emit(f"udiv i64 {last.name}, {high}", I64), high)
+    return b.minimum(rounded, plan.keys)
+
+
+def unroll_of_keys(plan: Attention) -> int:
+    """Steps written out in a loop over the keys seen."""
+    return 2 if plan.keys % 2 == 0 and plan.shapes[0][0] % 2 == 0 else 1

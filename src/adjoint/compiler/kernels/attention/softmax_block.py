@@ -1,0 +1,134 @@
+"""The weights of a block of rows: scores, what hides keys, and their exponentials.
+
+They are kept with the keys down and the rows across the lanes. So maxima and sums over keys need no step between
+lanes, rows beyond the last are lanes to be ignored, and the products with the weights read them element by element.
+"""
+
+from __future__ import annotations
+
+import math
+
+from adjoint.compiler.kernels.attention.plan import Attention, Pieces, unroll_of_keys
+from adjoint.compiler.kernels.attention.tile_matmul import Depth, Matrix, even_unroll, multiply, store_tile
+from adjoint.compiler.kernels.attention.transpose import write_transposed
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.math.exponential import DOUBLE, LN2_HIGH, LN2_HIGH_32, LN2_LOW, LN2_LOW_32, SINGLE
+from adjoint.compiler.llvm.types import BOOL, I32, I64, Reg
+
+
+def write_weights(
+    b: Builder, plan: Attention, rows: Matrix, keys: Matrix, row: Reg, seen: Reg | int, parts: Pieces
+) -> list[Reg]:
+    """e^(score - largest score) of a block of rows into `parts.weights`; one over their sums, in registers."""
+    kind, high = plan.kind, plan.high
+    write_transposed(b, kind, rows, plan.present, plan.q.shape[-1], parts.rows, high, plan.scale)
+    into = Matrix(parts.weights, high)
+    size = plan.q.shape[-1]
+    multiply(
+        b, kind, plan.shapes[0], keys, Matrix(parts.rows, high), (plan.keys, seen), high,
+        Depth(0, size, even_unroll(size)), lambda t: store_tile(b, t, into),
+    )  # fmt: skip
+    largest = _largest(b, plan, row, seen, parts)
+    largest = [b.select(b.eq(m, -math.inf), 0.0, m) for m in largest]
+    step = unroll_of_keys(plan)
+    zeros = [b.constant(0.0, kind)] * len(largest)
+    with b.loop(0, seen, step, carried=zeros) as turn:
+        totals = list(turn.carried)
+        for place, u in line(b, plan, parts.weights, turn.index, step):
+            e = exponential(b, b.sub(b.load(place, kind), largest[u]))
+            b.store(e, place)
+            totals[u] = b.add(totals[u], e)
+        turn.yields(*totals)
+    return [b.div(1.0, b.select(b.eq(total, 0.0), 1.0, total)) for total in turn.results]
+
+
+def line(b: Builder, plan: Attention, base: Reg, key: Reg, steps: int) -> list[tuple[Reg, int]]:
+    """The registers of weights for `steps` keys: their addresses, and which rows they have."""
+    corner = b.gep(base, b.mul(key, plan.high), plan.kind.scalar)
+    offsets = range(0, steps * plan.high, plan.kind.lanes)
+    return [(b.gep(corner, o, plan.kind.scalar), o % plan.high // plan.kind.lanes) for o in offsets]
+
+
+def _largest(b: Builder, plan: Attention, row: Reg, seen: Reg | int, parts: Pieces) -> list[Reg]:
+    """The largest score of each row, NaN left out; masked scores are stored on the way."""
+    kind, step = plan.kind, unroll_of_keys(plan)
+    largest = [b.constant(-math.inf, kind)] * (plan.high // kind.lanes)
+
+    def over(low: Reg | int, high: Reg | int, hidden: bool) -> None:
+        with b.loop(low, high, step, carried=largest) as turn:
+            found = list(turn.carried)
+            masked = [p for p, _ in line(b, plan, parts.mask, turn.index, step)] if plan.mask is not None else None
+            for i, (place, u) in enumerate(line(b, plan, parts.weights, turn.index, step)):
+                score = b.load(place, kind)
+                if masked is not None:
+                    score = b.add(score, b.load(masked[i], kind))
+                if hidden:
+                    key = b.add(turn.index, i * kind.lanes // plan.high)
+                    score = b.select(b.lt(numbers[u], b.cast(key, I32)), -math.inf, score)
+                if hidden or masked is not None:
+                    b.store(score, place)
+                found[u] = b.select(b.gt(score, found[u]), score, found[u])
+            turn.yields(*found)
+        largest[:] = turn.results
+
+    if not plan.causal:
+        over(0, seen, hidden=False)
+        return largest
+    numbers = [
+        b.add(b.vector([min(u * kind.lanes + i, plan.present - 1) for i in range(kind.lanes)], I32), b.cast(row, I32))
+        for u in range(len(largest))
+    ]
+    below: Reg | int = 0  # all rows see these keys
+    if plan.blocks > 1:
+        even = b.bitwise_and(row, -step)
+        below = b.minimum(even, seen)
+        over(0, below, hidden=False)
+    over(below, seen, hidden=True)
+    return largest
+
+
+def write_mask(b: Builder, plan: Attention, mask: Reg, row: Reg, parts: Pieces) -> None:
+    """The part of the mask for a block of rows, as numbers to be added, transposed."""
+    assert plan.mask is not None
+    kind, scalar = plan.kind, plan.kind.scalar
+    (rows, keys), (down, along) = plan.mask.shape[-2:], plan.mask.strides[-2:]
+    down, along = (0 if rows == 1 else down), (0 if keys == 1 else along)
+    source = b.gep(mask, b.mul(row, down), BOOL if plan.truths else scalar)
+    given = Matrix(source, down, along)
+    if plan.truths:
+        given = Matrix(parts.plain_mask, plan.keys)
+
+        def as_numbers(place: Reg, into: Reg, mask: int | None) -> None:
+            if along == 1:
+                taken = b.load(place, BOOL.of(kind.lanes), mask)
+            elif along:
+                taken = b.gather(place, b.mul(b.iota(kind.lanes), along), BOOL, mask)
+            else:
+                taken = b.broadcast(b.load(place, BOOL), kind.lanes)
+            b.store(b.select(taken, b.constant(0.0, kind), -math.inf), into, mask)
+
+        with b.loop(0, plan.present) as turn:
+            line = b.gep(source, b.mul(turn.index, down), BOOL)
+            into = b.gep(parts.plain_mask, b.mul(turn.index, plan.keys), scalar)
+            whole = plan.keys - plan.keys % kind.lanes
+            if whole:
+                with b.loop(0, whole, kind.lanes) as piece:
+                    as_numbers(b.gep(line, b.mul(piece.index, along), BOOL), b.gep(into, piece.index, scalar), None)
+            if whole < plan.keys:
+                as_numbers(b.gep(line, whole * along, BOOL), b.gep(into, whole, scalar), plan.keys - whole)
+    write_transposed(b, kind, given, plan.present, plan.keys, parts.mask, plan.high)
+
+
+def exponential(b: Builder, x: Reg) -> Reg:
+    """e^x for x <= 0 or NaN; 0 where it would be denormal. Without the care for ends of the range that `exp` takes."""
+    wide = x.type.bits == 64
+    digits, integer = (52, I64) if wide else (23, I32)
+    rounder, bias = (6755399441055744.0, 1023) if wide else (12582912.0, 127)
+    high, low = (LN2_HIGH, LN2_LOW) if wide else (LN2_HIGH_32, LN2_LOW_32)
+    shifted = b.fma(x, 1.0 / math.log(2.0), rounder)
+    n = b.sub(shifted, rounder)
+    r = b.fma(n, -low, b.fma(n, -high, x))
+    p = b.fma(b.mul(r, r), b.horner(r, DOUBLE if wide else SINGLE), r)
+    # the low bits of `shifted` are the exponent: moved into place, they push out the rest
+    power = b.bitcast(b.add(b.shl(b.bitcast(shifted, integer), digits), bias << digits), x.type.scalar)
+    return b.select(b.lt(x, -708.0 if wide else -87.0), 0.0, b.fma(power, p, power))

@@ -1,0 +1,80 @@
+"""Rows of a matrix written side by side into lanes: what a product over its columns reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adjoint.compiler.kernels.attention.tile_matmul import Matrix
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg, Type
+
+
+def write_transposed(
+    b: Builder, kind: Type, source: Matrix, rows: int, columns: int, into: Reg, width: int, factor: float = 1.0
+) -> None:
+    """into[c · width + r] = source[r, c] · factor; rows beyond the last repeat it.
+
+    `kind`: a register of elements; `width` is a multiple of its lanes.
+    """
+    lanes, scalar = kind.lanes, kind.scalar
+    piece = min(128 // kind.bits, lanes)
+    whole = columns - columns % piece if source.column == 1 else 0
+    at = [min(r, rows - 1) * source.row for r in range(width)]
+
+    def put(value: Reg, place: Reg, offset: int) -> None:
+        b.store(value if factor == 1.0 else b.mul(value, factor), b.gep(place, offset, scalar))
+
+    if whole:
+        with b.loop(0, whole, piece) as turn:
+            corner = b.gep(source.pointer, turn.index, scalar)
+            place = b.gep(into, b.mul(turn.index, width), scalar)
+            for first in range(0, width, lanes):
+                loaded = [
+                    b.load(b.gep(corner, offset, scalar), scalar.of(piece)) for offset in at[first : first + lanes]
+                ]
+                for c, value in enumerate(_across(b, loaded, piece)):
+                    put(value, place, c * width + first)
+    if whole < columns:
+        with b.loop(whole, columns) as turn:
+            corner = b.gep(source.pointer, b.mul(turn.index, source.column), scalar)
+            place = b.gep(into, b.mul(turn.index, width), scalar)
+            for first in range(0, width, lanes):
+                put(b.gather(corner, b.vector(at[first : first + lanes], I64), scalar), place, first)
+
+
+def _across(b: Builder, loaded: list[Reg], piece: int) -> list[Reg]:
+    """Of pieces of rows, one register for each column."""
+    # register r has the rows r, r + piece, …: then each group of lanes is a square to be turned about
+    rows = [_joined(b, loaded[r::piece]) for r in range(piece)]
+    if piece == 1:
+        return rows
+    if piece == 2:
+        return [_by_group(b, rows[0], rows[1], chosen) for chosen in ((0, 2), (1, 3))]
+    low, high, first, second = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)  # what one instruction does each
+    found = []
+    for interleaved in (low, high):
+        x, y = _by_group(b, rows[0], rows[1], interleaved), _by_group(b, rows[2], rows[3], interleaved)
+        found += [_by_group(b, x, y, first), _by_group(b, x, y, second)]
+    return found
+
+
+def _by_group(b: Builder, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
+    """Lanes chosen in the same way from each 128 bits of x, then of y."""
+    lanes, piece = x.type.lanes, len(chosen)
+    return _shuffled(b, x, y, [g + i % piece + lanes * (i // piece) for g in range(0, lanes, piece) for i in chosen])
+
+
+def _joined(b: Builder, parts: list[Reg]) -> Reg:
+    while len(parts) > 1:
+        count = 2 * parts[0].type.lanes
+        parts = [_shuffled(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _shuffled(b: Builder, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
+    """Lanes of x, then of y, by number."""
+    type = x.type.scalar.of(len(chosen))
+    lanes = ", ".join(f"i32 {lane}" for lane in chosen)
+    return b.emit(
+        f"shufflevector {x.type.text} {x.name}, {y.type.text} {y.name}, <{len(chosen)} x i32> <{lanes}>", type
+    )

@@ -1,0 +1,19 @@
+"""Convolution and pooling.
+
+Modules, in reading order:
+
+- `blocking`: How a convolution's result is cut into blocks of registers: so many channels by so many vectors of
+  places.
+- `padded_image`: A framed image: what a convolution reads of one image, copied so that every tap's elements are
+  neighbours.
+- `staging`: A result in scratch memory before it is finished, its elements apart by where they lie between two steps.
+- `conv_plan`: The plan of a direct convolution: which phases it has, how an image is framed, how the work is cut.
+- `pooling_plan`: The plan of a pooling kernel: where windows stand, which are inside, where a gradient waits for its
+  other parts.
+- `conv`: Direct convolution, forward and towards the input: sums in registers over a framed image, without columns.
+- `conv_weight_grad`: The gradient of a convolution's weight: sums over images and places, the lanes of a register
+  over places.
+- `pooling`: Pooling, forward and towards the input: a tile takes whole images, lanes run along a row of windows.
+- `windowed_op`: Which equations slide windows over images, and how the kernel of each is planned and written.
+- `lowering`: Convolution and pooling, forward and backward, as kernels of a graph.
+"""

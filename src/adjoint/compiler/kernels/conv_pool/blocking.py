@@ -1,0 +1,151 @@
+"""How a convolution's result is cut into blocks of registers: so many channels by so many vectors of places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import I64, Reg, Type
+
+
+class Vector(NamedTuple):
+    """Places of one row that share a register: where it begins in its block, and how many there are."""
+
+    row: int
+    place: int
+    filled: int
+
+
+class Grid(NamedTuple):
+    """Places as rows, of which a block takes `vectors` registers: of several rows if they are short."""
+
+    rows: int
+    length: int
+    lanes: int
+    vectors: int
+
+    @property
+    def in_row(self) -> int:
+        """Registers in a row."""
+        return -(-self.length // self.lanes)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some blocks are smaller."""
+        if self.in_row <= self.vectors:
+            return self.rows % min(self.rows, self.vectors // self.in_row) > 0
+        return self.in_row % self.vectors > 0
+
+    def blocks(self, b: Builder, ragged: bool) -> Iterator[tuple[Reg | int, Reg | int, tuple[Vector, ...]]]:
+        """Write the loops over blocks; gives each block's row, place and registers.
+
+        `ragged`: registers that a row does not fill say so; otherwise they count as full ones.
+        """
+        if self.in_row <= self.vectors:
+            height = min(self.rows, self.vectors // self.in_row)
+            whole = self.rows - self.rows % height
+            with b.loop(0, whole, height) as loop:
+                yield loop.index, 0, self._vectors(height, 0, ragged)
+            if whole < self.rows:
+                yield whole, 0, self._vectors(self.rows - whole, 0, ragged)
+            return
+        step = self.vectors * self.lanes
+        filled = self.length if ragged else self.in_row * self.lanes
+        whole = filled - filled % step
+        with b.loop(0, self.rows) as row:
+            with b.loop(0, whole, step) as loop:
+                yield row.index, loop.index, self._vectors(1, 0, False)[: self.vectors]
+            if whole < filled:
+                yield row.index, whole, self._vectors(1, whole, ragged)
+
+    def cost(self, channels: int) -> float:
+        """Cycles for one term of each place, in blocks of so many channels."""
+        if self.in_row <= self.vectors:
+            height = min(self.rows, self.vectors // self.in_row)
+            sizes = {height * self.in_row: self.rows // height, self.rows % height * self.in_row: 1}
+        else:
+            sizes = {self.vectors: self.rows * (self.in_row // self.vectors), self.in_row % self.vectors: self.rows}
+        return sum(count * _cycles(channels, size) for size, count in sizes.items() if size)
+
+    def _vectors(self, height: int, start: int, ragged: bool) -> tuple[Vector, ...]:
+        return tuple(
+            Vector(row, place - start, min(self.lanes, self.length - place) if ragged else self.lanes)
+            for row in range(height)
+            for place in range(start, self.length, self.lanes)
+        )
+
+
+class Split(NamedTuple):
+    """`size` things in `number` blocks whose sizes differ by one at most, the larger first."""
+
+    size: int
+    number: int
+
+    @property
+    def largest(self) -> int:
+        return -(-self.size // self.number)
+
+    def blocks(self, b: Builder, low: Reg | int, high: Reg | int) -> Iterator[tuple[Reg, int]]:
+        """Write the loops over blocks from `low` to `high`; gives each one's start and size."""
+        least, larger = divmod(self.size, self.number)
+        if larger:
+            with b.loop(low, _minimum(b, high, larger)) as loop:
+                yield b.mul(loop.index, least + 1), least + 1
+        if larger < self.number:
+            with b.loop(_maximum(b, low, larger) if larger else low, high) as loop:
+                yield b.add(b.mul(loop.index, least), larger), least
+
+
+def choose(rows: int, length: int, channels: int, type: Type, target: Target) -> tuple[float, Grid, Split]:
+    """The blocks that take the fewest cycles for a term of each result: their cost, for places and for channels."""
+    lanes = target.lanes(type)
+    most = registers(target) - 1
+    best: tuple[float, int, int] | None = None
+    for vectors in range(1, 7):
+        for block in range(1, min(channels, most) + 1):
+            if block * vectors + vectors + 1 > most:
+                break
+            split = Split(channels, -(-channels // block))
+            if split.largest != block:
+                continue
+            least, larger = divmod(channels, split.number)
+            grid = Grid(rows, length, lanes, vectors)
+            cost = larger * grid.cost(least + 1) + (split.number - larger) * grid.cost(least)
+            # Each size of block is a body of its own to compile.
+            bodies = (2 if larger else 1) * (2 if grid.uneven else 1)
+            cost *= 1 + 0.04 * (bodies - 1)
+            if best is None or cost < best[0]:
+                best = (cost, vectors, split.number)
+    assert best is not None
+    return best[0], Grid(rows, length, lanes, best[1]), Split(channels, best[2])
+
+
+def registers(target: Target) -> int:
+    """Vector registers of a machine."""
+    x86 = target.triple.startswith(("x86_64", "i386", "i686"))
+    return 16 if x86 and target.vector_bits < 512 else 32
+
+
+def _cycles(channels: int, vectors: int) -> float:
+    """Of one term, with two multiplications and two loads in a cycle; a sum takes another term after four."""
+    return max(0.5 * channels * vectors, 0.5 * (vectors + channels), 4.0) + 0.5
+
+
+def _minimum(b: Builder, x: Reg | int, y: int) -> Reg | int:
+    return min(x, y) if isinstance(x, int) else b.minimum(x, y)
+
+
+def _maximum(b: Builder, x: Reg | int, y: int) -> Reg | int:
+    return max(x, y) if isinstance(x, int) else b.maximum(x, y)
+
+
+def quotient(b: Builder, x: Reg, y: int) -> Reg:
+    """x // y of an index."""
+    return x if y == 1 else b.emit(f"udiv i64 {x.name}, {y}", I64)
+
+
+def modulo(b: Builder, x: Reg, y: int) -> Reg:
+    """x % y of an index."""
+    return b.constant(0, I64) if y == 1 else b.emit(f"urem i64 {x.name}, {y}", I64)

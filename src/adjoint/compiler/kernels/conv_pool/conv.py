@@ -1,0 +1,169 @@
+"""Direct convolution, forward and towards the input: sums in registers over a framed image, without columns.
+
+One image at a time is copied into a frame, where each tap's elements are neighbours (`frame`). A block of the result,
+some channels by some vectors of places, stays in registers while all channels and taps are added up. Blocks go to a
+stage that holds all places of their channels, and from there to `finish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adjoint.compiler.kernels.conv_pool.blocking import Vector, modulo, quotient
+from adjoint.compiler.kernels.conv_pool.conv_plan import Convolution, Phase, Term, even
+from adjoint.compiler.kernels.conv_pool.padded_image import write_frame
+from adjoint.compiler.kernels.conv_pool.staging import added, index_of
+from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg
+
+VECTORS = 2  # registers finished at a time
+LOOPED = 5  # taps in a column, above which they are a loop
+
+
+def write_convolution(
+    b: Builder, plan: Convolution, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish
+) -> None:
+    """The blocks of one tile, given to `finish`; `scratch` is the calling thread's own."""
+    type = plan.type
+    vector = type.of(plan.grid.lanes)
+    frame = plan.frame
+    stage = b.gep(scratch, frame.size(plan.grid.lanes), type)
+    band = modulo(b, tile, plan.bands)
+    chunk = modulo(b, quotient(b, tile, plan.bands), plan.chunks)
+    start = b.mul(quotient(b, tile, plan.bands * plan.chunks), plan.per_tile)
+    rows = plan.result[1] // plan.bands
+    first: Reg | int = b.mul(band, rows) if plan.bands > 1 else 0
+    count = plan.channels.number
+    low: Reg | int = 0
+    high: Reg | int = count
+    if plan.chunks > 1:
+        low = quotient(b, b.mul(chunk, count), plan.chunks)
+        high = quotient(b, b.mul(b.add(chunk, 1), count), plan.chunks)
+    size = frame.channels * frame.image[0] * frame.image[1]
+    whole = plan.images % plan.per_tile == 0
+    end = b.add(start, plan.per_tile)
+    with b.loop(start, end if whole else b.minimum(end, plan.images)) as image:
+        source = b.gep(x, b.mul(image.index, size), type)
+        framed = write_frame(b, frame, source, scratch, vector, first)
+        group = modulo(b, image.index, plan.groups)
+        weights = b.gep(weight, b.mul(group, plan.weight[0]), type) if plan.groups > 1 else weight
+        for channel, channels in plan.channels.blocks(b, low, high):
+            own = b.gep(weights, b.mul(channel, plan.weight[1]), type)
+            for index, phase in enumerate(plan.phases):
+                plane = b.gep(stage, index * plan.stage.plane, type) if index else stage
+                _write_phase(b, plan, phase, framed, own, plane, channels)
+            origin = [quotient(b, image.index, plan.groups), b.add(b.mul(group, plan.result[0]), channel)]
+            _finish(b, plan, stage, origin, channels, first, finish)
+
+
+def _write_phase(
+    b: Builder, plan: Convolution, phase: Phase, framed: Reg, weights: Reg, plane: Reg, channels: int
+) -> None:
+    """All places of a phase, block by block, into its plane of the stage."""
+    type = plan.type
+    for row, place, vectors in plan.grid.blocks(b, ragged=plan.frame.in_place):
+        at = b.gep(framed, index_of(b, row, plan.frame.width, place), type)
+        target = b.gep(plane, index_of(b, row, plan.pitch, place), type)
+        sums = _sum(b, plan, phase, at, weights, channels, vectors)
+        for i, total in enumerate(sums):
+            channel, v = divmod(i, len(vectors))
+            offset = channel * plan.stage.size + vectors[v].row * plan.pitch + vectors[v].place
+            b.store(total, b.gep(target, offset, type))
+
+
+def _sum(
+    b: Builder, plan: Convolution, phase: Phase, at: Reg, weights: Reg, channels: int, vectors: Sequence[Vector]
+) -> tuple[Reg, ...]:
+    """A block's sums over channels and taps: loops over columns of taps, over long columns, over channels."""
+    type = plan.type
+    vector = type.of(plan.grid.lanes)
+    zero = b.constant(0.0, vector)
+    sums = (zero,) * (channels * len(vectors))
+
+    def add(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
+        new = list(sums)
+        for term in terms:
+            values = []
+            for v in vectors:
+                pointer = b.gep(at, term.frame + v.row * plan.frame.width + v.place, type)
+                values.append(b.load(pointer, vector, v.filled))
+            for channel in range(channels):
+                scalar = b.load(b.gep(weights, term.weight + channel * plan.weight[1], type), type)
+                spread = b.broadcast(scalar, vector.lanes)
+                for i, value in enumerate(values):
+                    place = channel * len(vectors) + i
+                    new[place] = b.fma(spread, value, new[place])
+        return tuple(new)
+
+    def add_channels(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
+        if plan.frame.channels == 1:
+            return add(sums, at, weights, terms)
+        with b.loop(0, plan.frame.channels, carried=sums) as loop:
+            moved = b.gep(at, b.mul(loop.index, plan.frame.channel), type)
+            own = b.gep(weights, b.mul(loop.index, plan.weight[2]), type)
+            loop.yields(*add(loop.carried, moved, own, terms))
+        return loop.results
+
+    def add_column(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
+        by = even([(term,) for term in terms])
+        if by is None or len(terms) <= LOOPED:
+            return add_channels(sums, at, weights, terms)
+        with b.loop(0, len(terms), carried=sums) as loop:
+            moved, own = (
+                b.gep(at, b.mul(loop.index, by.frame), type),
+                b.gep(weights, b.mul(loop.index, by.weight), type),
+            )
+            loop.yields(*add_channels(loop.carried, moved, own, terms[:1]))
+        return loop.results
+
+    columns = phase.columns
+    by = even(columns)
+    if by is None or len(columns) == 1:
+        for terms in columns:
+            sums = add_column(sums, at, weights, terms)
+        return sums
+    with b.loop(0, len(columns), carried=sums) as loop:
+        moved, own = b.gep(at, b.mul(loop.index, by.frame), type), b.gep(weights, b.mul(loop.index, by.weight), type)
+        loop.yields(*add_column(loop.carried, moved, own, columns[0]))
+    return loop.results
+
+
+def _finish(
+    b: Builder, plan: Convolution, stage: Reg, origin: Sequence[Reg], channels: int, first: Reg | int, finish: Finish
+) -> None:
+    """What the stage holds, in the order of the result."""
+    lanes = plan.grid.lanes
+    _, height, width = plan.result
+    rows = height // plan.bands
+    flat = plan.flat or plan.rank == 1
+
+    def write(channel: Reg, row: Reg, length: int) -> None:
+        pointer = b.gep(stage, b.mul(channel, plan.stage.size), plan.type)
+        outer = [origin[0], b.add(origin[1], channel)]
+        if flat:
+            start = added(b, index_of(b, row, width, 0), index_of(b, first, width, 0))
+        else:
+            outer.append(added(b, row, first))
+
+        def part(place: Reg, vectors: int, mask: int | None) -> None:
+            parts = []
+            for v in range(vectors):
+                value = plan.stage.read(b, pointer, row, place, v * lanes)
+                parts.append(Part((*(0 for _ in outer), v * lanes), value, mask if v == vectors - 1 else None))
+            finish([*outer, added(b, start, place) if flat else place], parts)
+
+        step = VECTORS * lanes
+        if whole := length - length % step:
+            with b.loop(0, whole, step) as loop:
+                part(loop.index, VECTORS, None)
+        if left := length - whole:
+            part(b.constant(whole, I64), -(-left // lanes), left % lanes or None)
+
+    joined = flat and plan.step == (1, 1) and (plan.grid.rows == 1 or plan.pitch == width)
+    with b.loop(0, channels) as channel:
+        if joined:
+            write(channel.index, b.constant(0, I64), rows * width)
+        else:
+            with b.loop(0, rows) as row:
+                write(channel.index, row.index, width)

@@ -1,0 +1,256 @@
+"""Pooling, forward and towards the input: a tile takes whole images, lanes run along a row of windows.
+
+Where windows reach over the edge is known when the code is written: those rows and vectors have code of their own, with
+constant masks, and all others share one loop. Towards the input each window adds to a stage (`stage`), unless windows
+lie side by side, two elements wide at most: then what they give is a finished row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.conv_pool.blocking import modulo, quotient
+from adjoint.compiler.kernels.conv_pool.padded_image import load_places
+from adjoint.compiler.kernels.conv_pool.pooling_plan import VECTORS, Pooling, Tap
+from adjoint.compiler.kernels.conv_pool.staging import Pair, added, index_of, interleaved
+from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import BOOL, I32, I64, Reg
+
+
+def write_pooling(b: Builder, plan: Pooling, x: Reg, tile: Reg, finish: Finish) -> None:
+    """The windows of one tile's images, summed or their largest, given to `finish`."""
+    down, across = plan.axes
+    for image, lead in _images(b, plan, tile):
+        source = b.gep(x, b.mul(image, down.length * across.length), plan.type)
+        for row, rows in _rows(b, plan):
+            for place, inner in spans(b, across.places, plan.lanes, across.inner):
+                value: Reg | None = None
+                best: _Best | None = None
+                for tap in _taps(plan, rows):
+                    seen, inside = _seen(b, plan, source, row, place, tap, inner)
+                    if plan.largest:
+                        best = _better(b, plan, best, seen, inside, None)
+                        value = best.value
+                    else:
+                        value = seen if value is None else b.add(value, seen)
+                if value is None:
+                    value = b.constant(-math.inf if plan.largest else 0.0, plan.type.of(plan.lanes))
+                filled = None if inner else _filled(across.places, place, plan.lanes)
+                _hand(b, plan, lead, row, place, across.places, [value], [filled], finish)
+
+
+def write_pooling_input(
+    b: Builder, plan: Pooling, g: Reg, x: Reg | None, scratch: Reg | None, tile: Reg, finish: Finish
+) -> None:
+    """The gradient of one tile's images, given to `finish`; x is read for the largest only."""
+    down, across = plan.axes
+    for image, lead in _images(b, plan, tile):
+        source = None if x is None else b.gep(x, b.mul(image, down.length * across.length), plan.type)
+        theirs = b.gep(g, b.mul(image, down.places * across.places), plan.type)
+        if plan.side_by_side:
+            _write_rows(b, plan, theirs, source, lead, finish)
+            continue
+        assert scratch is not None
+        vector = plan.type.of(plan.lanes)
+        with b.loop(0, plan.stage.size, plan.lanes) as clear:
+            b.store(b.constant(0.0, vector), b.gep(scratch, clear.index, plan.type))
+        for row, rows in _rows(b, plan):
+            for place, inner in spans(b, across.places, plan.lanes, across.inner):
+                given = _given(b, plan, theirs, source, row, rows, place, inner)
+                at = b.gep(scratch, index_of(b, row, plan.stage.pitch, place), plan.type)
+                for tap, value in given.items():
+                    target = b.gep(at, plan.target(tap), plan.type)
+                    b.store(b.add(b.load(target, vector), value), target)
+        with b.loop(0, down.length) as line:
+            for place, full in spans(b, across.length, VECTORS * plan.lanes, (0, across.length)):
+                start = added(b, place, 0)
+                count = VECTORS if full else -(-(across.length - _known(place)) // plan.lanes)
+                values = [plan.stage.read(b, scratch, line.index, start, v * plan.lanes) for v in range(count)]
+                masks = [
+                    None if full else _filled(across.length, _known(place) + v * plan.lanes, plan.lanes)
+                    for v in range(count)
+                ]
+                _hand(b, plan, lead, line.index, place, across.length, values, masks, finish)
+
+
+def spans(b: Builder, size: int, step: int, inner: Pair) -> Iterator[tuple[Reg | int, bool]]:
+    """Write the loop over `size` in steps: gives where each is, and whether it lies within `inner` and is full.
+
+    Steps that are not, and one alone that is, are written out, at a place known now.
+    """
+    starts = range(0, size, step)
+    within = [s for s in starts if inner[0] <= s and s + step <= min(inner[1], size)]
+    full = frozenset(within)
+    for start in starts:
+        if start not in full:
+            yield start, False
+        elif len(within) == 1:
+            yield start, True
+        elif start == within[0]:
+            with b.loop(start, within[-1] + step, step) as loop:
+                yield loop.index, True
+
+
+def _write_rows(b: Builder, plan: Pooling, g: Reg, x: Reg | None, lead: Sequence[Reg], finish: Finish) -> None:
+    """The gradient of windows side by side, row by row; zeros for rows and columns that are left over."""
+    down, across = plan.axes
+    width, lanes = across.length, plan.lanes
+    zero = b.constant(0.0, plan.type.of(lanes))
+
+    def hand(row: Reg | int, place: Reg | int, inner: bool, values: list[Reg]) -> None:
+        """Registers of one row from the first element of a place on."""
+        column = place * across.taps if isinstance(place, int) else b.mul(place, across.taps)
+        masks = [None if inner else _filled(width, _known(column) + v * lanes, lanes) for v in range(len(values))]
+        kept = [(v, m) for v, m in zip(values, masks, strict=True) if m != 0]
+        _hand(b, plan, lead, row, column, width, [v for v, _ in kept], [m for _, m in kept], finish)
+
+    columns = -(-width // across.taps)
+    with b.loop(0, down.places) as line:
+        for place, inner in spans(b, columns, lanes, (0, across.places)):
+            given = _given(b, plan, g, x, line.index, range(down.taps), place, inner)
+            for i in range(down.taps):
+                row = added(b, b.mul(line.index, down.taps), i)
+                # A sum that begins at 0, so that -0 is 0 here as elsewhere.
+                values = [b.add(given[i, j], 0.0) for j in range(across.taps)]
+                if across.taps == 2:
+                    values = [interleaved(b, values[0], values[1], start, lanes) for start in (0, lanes)]
+                hand(row, place, inner, values)
+    if down.places * down.taps < down.length:
+        with b.loop(down.places * down.taps, down.length) as rest:
+            for place, inner in spans(b, columns, lanes, (0, width // across.taps)):
+                hand(rest.index, place, inner, [zero] * across.taps)
+
+
+def _given(
+    b: Builder, plan: Pooling, g: Reg, x: Reg | None, row: Reg | int, rows: range, place: Reg | int, inner: bool
+) -> dict[Tap, Reg]:
+    """What each tap of some windows is given of their g: all, or where it is the largest."""
+    across = plan.axes[1]
+    lanes = plan.lanes
+    vector = plan.type.of(lanes)
+    zero = b.constant(0.0, vector)
+    filled = lanes if inner else max(0, min(lanes, across.places - _known(place)))
+    pointer = b.gep(g, index_of(b, row, across.places, place), plan.type)
+    given = b.load(pointer, vector, filled) if filled else zero
+    taps = _taps(plan, rows)
+    if not plan.largest:
+        masks = {tap: _inside(plan, place, tap, inner) for tap in taps}
+        return {tap: given if m is None else b.select(b.vector(m, BOOL), given, zero) for tap, m in masks.items()}
+    assert x is not None
+    best: _Best | None = None
+    for tap in taps:
+        seen, inside = _seen(b, plan, x, row, place, tap, inner)
+        best = _better(b, plan, best, seen, inside, tap[0] * across.taps + tap[1])
+    if best is None or best.tap is None:
+        return {}
+    return {(i, j): b.select(b.eq(best.tap, i * across.taps + j), given, zero) for i, j in taps}
+
+
+class _Best(NamedTuple):
+    value: Reg
+    tap: Reg | None  # the number of the largest one
+
+
+def _better(
+    b: Builder, plan: Pooling, best: _Best | None, seen: Reg, inside: list[bool] | None, tap: int | None
+) -> _Best:
+    """The largest so far, where taps come last to first: of equal ones the later one here is the first of all."""
+    vector = plan.type.of(plan.lanes)
+    index = (I64 if plan.type.bits == 64 else I32).of(plan.lanes)
+    number = None if tap is None else b.constant(tap, index)
+    if best is None:
+        if inside is None:
+            return _Best(seen, number)
+        best = _Best(b.constant(-math.inf, vector), number)
+    better = b.logical_or(b.ge(seen, best.value), b.isnan(seen))
+    if inside is not None:
+        better = b.logical_and(better, b.vector(inside, BOOL))
+    value = b.select(better, seen, best.value)
+    return _Best(value, None if number is None or best.tap is None else b.select(better, number, best.tap))
+
+
+def _seen(
+    b: Builder, plan: Pooling, image: Reg, row: Reg | int, place: Reg | int, tap: Tap, inner: bool
+) -> tuple[Reg, list[bool] | None]:
+    """The elements a tap sees from `place` on, 0 outside, and which lanes are inside, None for all."""
+    down, across = plan.axes
+    y = tap[0] * down.dilation - down.padding
+    line = index_of(b, row, down.stride * across.length, y * across.length)
+    column = tap[1] * across.dilation - across.padding
+    limits = None if inner else across.seen(tap[1])
+    vector = plan.type.of(plan.lanes)
+    inside = _inside(plan, place, tap, inner)
+    if inside is not None and not any(inside):
+        return b.constant(0.0, vector), inside
+    pointer = b.gep(image, line, plan.type)
+    return load_places(b, pointer, place, column, across.stride, limits, vector), inside
+
+
+def _inside(plan: Pooling, place: Reg | int, tap: Tap, inner: bool) -> list[bool] | None:
+    if inner:
+        return None
+    low, high = plan.axes[1].seen(tap[1])
+    inside = [low <= _known(place) + lane < high for lane in range(plan.lanes)]
+    return None if all(inside) else inside
+
+
+def _taps(plan: Pooling, rows: range) -> list[Tap]:
+    """Taps in some rows of a window, last to first for the largest."""
+    taps = [(i, j) for i in rows for j in range(plan.axes[1].taps)]
+    return taps[::-1] if plan.largest else taps
+
+
+def _rows(b: Builder, plan: Pooling) -> Iterator[tuple[Reg | int, range]]:
+    """Write the loop over rows of windows: gives each with the rows of taps that are inside."""
+    down = plan.axes[0]
+    for row, inner in spans(b, down.places, 1, down.inner):
+        if inner:
+            yield row, range(down.taps)
+            continue
+        inside = [i for i in range(down.taps) if down.seen(i)[0] <= _known(row) < down.seen(i)[1]]
+        yield row, range(inside[0], inside[-1] + 1) if inside else range(0)
+
+
+def _images(b: Builder, plan: Pooling, tile: Reg) -> Iterator[tuple[Reg, list[Reg]]]:
+    """Write the loop over a tile's images: gives each one's number, and its index in the first dimensions."""
+    start = b.mul(tile, plan.per_tile)
+    end = b.add(start, plan.per_tile)
+    if plan.images % plan.per_tile:
+        end = b.minimum(end, plan.images)
+    with b.loop(start, end) as loop:
+        lead = []
+        left = loop.index
+        for size in reversed(plan.lead[1:]):
+            lead.append(modulo(b, left, size))
+            left = quotient(b, left, size)
+        yield loop.index, [left, *reversed(lead)] if plan.lead else []
+
+
+def _hand(
+    b: Builder, plan: Pooling, lead: Sequence[Reg], row: Reg | int, column: Reg | int, width: int,
+    values: Sequence[Reg], masks: Sequence[int | None], finish: Finish,
+) -> None:  # fmt: skip
+    """Registers of one row, from `column` on, to `finish`."""
+    if plan.flat or plan.rank == 1:
+        origin = [*lead, index_of(b, row, width, column)]
+    else:
+        origin = [*lead, added(b, row, 0), added(b, column, 0)]
+    before = (0,) * (len(origin) - 1)
+    parts = [
+        Part((*before, v * plan.lanes), value, mask) for v, (value, mask) in enumerate(zip(values, masks, strict=True))
+    ]
+    finish(origin, parts)
+
+
+def _filled(size: int, place: Reg | int, lanes: int) -> int | None:
+    """How many lanes from `place` on are elements, None for all."""
+    left = max(0, size - _known(place))
+    return None if left >= lanes else left
+
+
+def _known(place: Reg | int) -> int:
+    assert isinstance(place, int), "at an edge the place is known"
+    return place

@@ -1,0 +1,146 @@
+"""The plan of a pooling kernel: where windows stand, which are inside, where a gradient waits for its other parts."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Type
+
+Shape = tuple[int, ...]
+Tap = tuple[int, int]
+
+TILE_CYCLES = 60_000
+BODIES = 600  # taps written out at most
+VECTORS = 2  # registers finished at a time
+
+
+class Axis(NamedTuple):
+    """One dimension: place i sees elements i * stride - padding + k * dilation for each tap k < taps."""
+
+    length: int
+    places: int
+    taps: int
+    stride: int
+    padding: int
+    dilation: int
+
+    def seen(self, tap: int) -> Pair:
+        """The places, from and to, at which a tap is inside."""
+        start = tap * self.dilation - self.padding
+        low = max(0, -(start // self.stride))
+        return low, max(low, min(self.places, (self.length - 1 - start) // self.stride + 1))
+
+    @property
+    def inner(self) -> Pair:
+        """The places at which all taps are inside."""
+        low, high = self.seen(0)[0], self.seen(self.taps - 1)[1]
+        return low, max(low, high)
+
+
+class Pooling(NamedTuple):
+    """How images are pooled: `largest` or summed."""
+
+    lead: Shape
+    axes: tuple[Axis, Axis]
+    largest: bool
+    type: Type
+    lanes: int
+    per_tile: int
+    side_by_side: bool  # towards the input: windows share nothing and leave nothing between them
+    flat: bool
+    rank: int
+    reason: str
+
+    @property
+    def images(self) -> int:
+        return math.prod(self.lead)
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.images // self.per_tile)
+
+    @property
+    def stage(self) -> Stage:
+        """Where an image's gradient is added up, towards the input."""
+        down, across = self.axes
+        rows, places = (
+            max((a.length - 1 + a.padding) // a.stride, a.places - 1 + (a.taps - 1) * a.dilation // a.stride) + 1
+            for a in self.axes
+        )
+        columns = self.columns
+        pitch = places + max(ahead for phase in columns for _, ahead in phase)
+        plane = -(-(rows * pitch + self.lanes) // self.lanes) * self.lanes
+        step, shift = (down.stride, across.stride), (down.padding, across.padding)
+        return Stage(self.type, self.lanes, step, shift, (0, 0), pitch, plane, across.length, columns)
+
+    @property
+    def columns(self) -> tuple[tuple[Pair, ...], ...]:
+        """The stage's planes for each phase of columns: one for each tap, so that none waits for another's sums."""
+        across = self.axes[1]
+        if across.stride > 2:
+            return tuple(((i, 0),) for i in range(across.stride))
+        steps = [j * across.dilation for j in range(across.taps)]
+        most = steps[-1] // across.stride
+        found: list[tuple[Pair, ...]] = []
+        unused = across.taps
+        for phase in range(across.stride):
+            taps = [(j, most - s // across.stride) for j, s in enumerate(steps) if s % across.stride == phase]
+            found.append(tuple(taps) or ((unused, 0),))
+        return tuple(found)
+
+    def target(self, tap: Tap) -> int:
+        """Where in the stage a tap's first place is."""
+        down, across = self.axes
+        stage = self.stage
+        y, x = tap[0] * down.dilation, tap[1] * across.dilation
+        plane, ahead = tap[1], (across.taps - 1) * across.dilation // across.stride
+        if across.stride > 2:
+            plane, ahead = x % across.stride, x // across.stride
+        row = y % down.stride * stage.across + plane
+        return row * stage.plane + y // down.stride * stage.pitch + ahead
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each thread, towards the input; forward needs none."""
+        if self.side_by_side:
+            return 0
+        elements = self.stage.size + VECTORS * self.lanes
+        return -(-elements * self.type.itemsize // 64) * 64
+
+
+def plan_pooling(
+    x: Shape, *, size: Shape, stride: Shape, padding: Shape, dilation: Shape, extra: Shape, largest: bool, type: Type,
+    target: Target, flat: bool = True,
+) -> Pooling | None:  # fmt: skip
+    """The plan for an input of shape x, in both directions; None for what NumPy does as well.
+
+    `flat`: the last dimension of what is finished is all places, or elements, of an image.
+    """
+    rank = len(size)
+    if rank > 2 or not type.is_float or 0 in x:
+        return None
+    axes = [
+        Axis(n, (n + 2 * p + e - d * (k - 1) - 1) // s + 1, k, s, p, d)
+        for n, k, s, p, d, e in zip(x[-rank:], size, stride, padding, dilation, extra, strict=True)
+    ]
+    down, across = axes if rank == 2 else [Axis(1, 1, 1, 1, 0, 1), *axes]
+    # Half as wide a register is half the work, on some machines, where a row does not fill it.
+    lanes = min(target.lanes(type), max(4, 1 << (across.places - 1).bit_length()))
+    low, high = down.inner
+    rows = low + down.places - high + (high > low)
+    # At the edges and between them; a row's last vector may be at an edge too.
+    vectors = min(-(-across.places // lanes), 2 + across.inner[0] // lanes + (across.places - across.inner[1]) // lanes)
+    taps = down.taps * across.taps
+    if rows * vectors * taps > BODIES:
+        return None
+    side_by_side = across.taps <= 2 and all(
+        a.stride == a.taps and a.padding == 0 and (a.dilation == 1 or a.taps == 1) and a.places * a.taps <= a.length
+        for a in (down, across)
+    )
+    cycles = down.places * -(-across.places // lanes) * taps * (12 if largest else 8)
+    per_tile = max(1, min(math.prod(x[:-rank]), TILE_CYCLES // cycles))
+    reason = f"pooling, {lanes} windows of {taps} taps at a time, {per_tile} images a tile"
+    return Pooling(x[:-rank], (down, across), largest, type, lanes, per_tile, side_by_side, flat, rank, reason)

@@ -1,0 +1,110 @@
+"""A result in scratch memory before it is finished, its elements apart by where they lie between two steps.
+
+Element (y, x) lies at place ((y + shift) // step - lattice) of the plane of phase (y + shift) % step, in both
+dimensions. A phase of columns may lie in several planes which are to be added, each some places further on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.conv_pool.blocking import modulo, quotient
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg, Type
+
+Pair = tuple[int, int]
+
+
+class Stage(NamedTuple):
+    """The planes of one channel: `pitch` elements from row to row, `plane` from plane to plane.
+
+    `columns`: for each phase of columns its planes, among those of a phase of rows, and how many places further on its
+    elements lie in each.
+    """
+
+    type: Type
+    lanes: int
+    step: Pair
+    shift: Pair
+    lattice: Pair
+    pitch: int
+    plane: int
+    width: int  # of a row of the result
+    columns: tuple[tuple[Pair, ...], ...]
+
+    @property
+    def across(self) -> int:
+        """Planes of a phase of rows."""
+        return sum(map(len, self.columns))
+
+    @property
+    def size(self) -> int:
+        """Elements of all planes."""
+        return self.step[0] * self.across * self.plane
+
+    def read(self, b: Builder, pointer: Reg, row: Reg, place: Reg, more: int) -> Reg:
+        """Neighbours of one row from `place` + `more` on, both multiples of the lanes."""
+        type, lanes = self.type, self.lanes
+        down, across = self.step
+        y = b.add(row, self.shift[0])
+        line = b.sub(quotient(b, y, down), self.lattice[0])
+        base = b.add(b.mul(modulo(b, y, down), self.across * self.plane), b.mul(line, self.pitch))
+        at = b.gep(pointer, base, type)
+        x = b.add(place, more + self.shift[1])
+        if across == 1:
+            return self._sum(b, at, b.sub(x, self.lattice[1]), 0, 0, type.of(lanes))
+        if across == 2:
+            odd = (more + self.shift[1]) % 2
+            column = b.sub(quotient(b, x, 2), self.lattice[1])
+            half = type.of(lanes // 2)
+            first = self._sum(b, at, column, odd, 0, half)
+            second = self._sum(b, at, column, 1 - odd, odd, half)
+            return interleaved(b, first, second, 0, lanes)
+        many = b.add(b.iota(lanes), x)
+        divisor = b.constant(across, many.type).name
+        phase = b.emit(f"urem {many.type.text} {many.name}, {divisor}", many.type)
+        column = b.emit(f"udiv {many.type.text} {many.name}, {divisor}", many.type)
+        index = b.add(b.mul(phase, self.plane), b.sub(column, self.lattice[1]))
+        return b.gather(at, index, type, b.lt(b.sub(many, self.shift[1]), self.width))
+
+    def _sum(self, b: Builder, row: Reg, column: Reg, phase: int, more: int, vector: Type) -> Reg:
+        """The elements of a phase from `column` + `more` on, added over its planes."""
+        at = b.gep(row, column, self.type)
+        planes = [
+            b.load(b.gep(at, plane * self.plane + ahead + more, self.type), vector)
+            for plane, ahead in self.columns[phase]
+        ]
+        total = planes[0]
+        for value in planes[1:]:
+            total = b.add(total, value)
+        return total
+
+
+def interleaved(b: Builder, even: Reg, odd: Reg, start: int, lanes: int) -> Reg:
+    """`lanes` lanes of even[0], odd[0], even[1], odd[1], …, from number `start` on."""
+    if even.type.lanes == 1:
+        return b.insert(b.insert(b.constant(0.0, even.type.of(2)), even, 0), odd, 1)
+    order = ", ".join(f"i32 {i // 2 + i % 2 * even.type.lanes}" for i in range(start, start + lanes))
+    return b.emit(
+        f"shufflevector {even.type.text} {even.name}, {odd.type.text} {odd.name}, <{lanes} x i32> <{order}>",
+        even.type.of(lanes),
+    )
+
+
+def index_of(b: Builder, row: Reg | int, pitch: int, place: Reg | int) -> Reg:
+    """row * pitch + place."""
+    if isinstance(row, int):
+        return b.constant(row * pitch + place, I64) if isinstance(place, int) else added(b, place, row * pitch)
+    return added(b, b.mul(row, pitch), place)
+
+
+def added(b: Builder, x: Reg | int, y: Reg | int) -> Reg:
+    """The sum as a register, what is known now left out."""
+    x, y = (b.constant(v, I64) if isinstance(v, int) else v for v in (x, y))
+    if x.name == "0":
+        return y
+    if y.name == "0":
+        return x
+    if x.is_constant and y.is_constant:
+        return b.constant(int(x.name) + int(y.name), I64)
+    return b.add(x, y)

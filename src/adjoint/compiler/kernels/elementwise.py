@@ -1,0 +1,99 @@
+"""One equation, one load, of a kernel: from operands in registers to the register of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.interpreter import literal, operand_dtype
+from adjoint.compiler.llvm.types import F64, Reg, from_dtype
+from adjoint.compiler.passes.materialize import is_made
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.builder import Builder
+
+Shape = tuple[int, ...]
+
+
+class Access(NamedTuple):
+    """A value that a kernel reads or writes: its array, the element at the origin, the step along each dimension."""
+
+    base: Value
+    offset: int
+    strides: Shape
+
+
+class Accesses:
+    """What a kernel reads and writes: `bases`, the values in its table, and `shifted`, what does not begin where its
+    array does: that is not in the text, but one of the kernel's `numbers`.
+    """
+
+    def __init__(self, accesses: Iterable[Access]) -> None:
+        found = [a for a in dict.fromkeys(accesses) if not is_made(a.base)]
+        self.bases = list(dict.fromkeys(a.base for a in found))
+        self.shifted = [a for a in found if a.offset]
+        self.numbers = [a.offset for a in self.shifted]
+
+    def told(self) -> Callable[[Access], Any]:
+        """What the text has of each access, values told apart by their place in the table."""
+        places = {base: i for i, base in enumerate(self.bases)}
+        shifted = {access: i for i, access in enumerate(self.shifted)}
+
+        def place(access: Access) -> Any:
+            base = access.base
+            if base not in places:
+                return base.dtype.str, access.offset, access.strides, told(base)
+            return base.dtype.str, shifted.get(access), access.strides, places[base]
+
+        return place
+
+
+def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:
+    """An elementwise equation; `operands`: the registers of its operands that are values, in order."""
+    given = iter(operands)
+    registers = [
+        next(given) if isinstance(x, Value) else b.constant(literal(value, i, x), from_dtype(operand_dtype(value, i)))
+        for i, x in enumerate(value.inputs)
+    ]
+    lanes = max((r.type.lanes for r in registers), default=1)
+    registers = [b.broadcast(r, lanes) for r in registers]
+    scalar = value.op.scalar
+    if scalar == "cast":
+        return b.cast(registers[0], from_dtype(value.dtype))
+    if scalar == "pow" and not isinstance(value.inputs[1], Value):
+        return b.pow(registers[0], value.inputs[1])  # x^½ of a number ½ is √x, of an element that holds ½ it is not
+    made: Reg = scalar(b, *registers) if callable(scalar) else getattr(b, scalar)(*registers)
+    return made
+
+
+def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: int | None) -> Reg:
+    """Elements of `base` at an address, or, of one that is made, from an index; `stride` between neighbouring lanes."""
+    kind = from_dtype(base.dtype)
+    if is_made(base):
+        return _make(b, base, place, stride, lanes)
+    if not stride:
+        return b.load(place, kind)
+    if stride == 1 or lanes == 1:
+        return b.load(place, kind.of(lanes), mask)
+    return b.gather(place, b.mul(b.iota(lanes), stride), kind, mask)
+
+
+def _make(b: Builder, value: Value, index: Reg, stride: int, lanes: int) -> Reg:
+    """An element of a fill or a range, from its index."""
+    kind = from_dtype(value.dtype)
+    if value.op.family == "full":
+        return b.constant(value.dtype.type(value.params["value"]).item(), kind)
+    if stride and lanes > 1:
+        index = b.add(b.mul(b.iota(lanes), stride), index)
+    first, step = value.params["start"], value.params["step"]
+    if isinstance(first, int) and isinstance(step, int):
+        return b.cast(b.add(b.mul(index, step), first), kind)
+    return b.cast(b.add(b.mul(b.cast(index, F64), float(step)), float(first)), kind)
+
+
+def told(x: Any) -> Any:
+    """What tells a number, or a value that is made from the index, from others."""
+    if isinstance(x, Value):
+        return x.op, x.shape, tuple((key, type(v), repr(v)) for key, v in sorted(x.params.items()))
+    return type(x), repr(x)

@@ -1,0 +1,11 @@
+"""Reading and writing at positions which are data.
+
+Modules, in reading order:
+
+- `index_space`: Which element of an array each point of a grid names, where positions along some dimensions are data
+  themselves.
+- `gather`: Kernels that read at positions which are data: `index` (an embedding's rows), `gather`.
+- `scatter`: Kernels that write at positions which are data: gradients of embeddings and gathers, index assignment,
+  folds.
+- `lowering`: Reading and writing at positions which are data, and joining arrays, as kernels of a graph.
+"""

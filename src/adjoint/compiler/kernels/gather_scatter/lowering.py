@@ -1,0 +1,75 @@
+"""Reading and writing at positions which are data, and joining arrays, as kernels of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.kernels.epilogue import Epilogue
+from adjoint.compiler.kernels.gather_scatter.gather import Reading, plan_reading, write_reading
+from adjoint.compiler.kernels.gather_scatter.scatter import plan_writing, write_writing
+from adjoint.compiler.kernels.kernel import NAME, Kernel, Known
+from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
+
+if TYPE_CHECKING:
+    from adjoint.compiler.passes.fusion import Fusion
+    from adjoint.compiler.passes.fusion_group import Group
+
+
+def reads(value: Value, views: dict[Value, View], target: Target) -> bool:
+    """True if a kernel can compute an equation that reads at indices."""
+    return bool(value.shape) and plan_reading(value, target, views.__getitem__) is not None
+
+
+def writes(value: Value, views: dict[Value, View], target: Target) -> bool:
+    """True if a kernel can compute an equation that writes at indices."""
+    return plan_writing(value, target, views.__getitem__) is not None
+
+
+def lower_reading(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+    """The kernel of what is read and of what follows it element by element."""
+    assert group.root is not None
+    plan = plan_reading(group.root, target, fusion.views.__getitem__)
+    assert plan is not None
+    epilogue = Epilogue(group, fusion, group.root.shape)
+    bases = list(dict.fromkeys((*plan.arguments, *epilogue.accesses.bases)))
+    places = tuple(bases.index(v) for v in (*_values(plan), *epilogue.accesses.bases))
+    key = repr(plan), places, epilogue.structure
+    if key not in known:
+        ops = [v.op for v in group.equations]
+        known[key] = coded("read", key, ops, target, partial(_write, plan, epilogue, bases, target))
+    return Kernel(*known[key], bases, group, plan.tiles, numbers=epilogue.accesses.numbers)
+
+
+def lower_writing(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+    """The kernel of an equation that writes at indices."""
+    assert group.root is not None
+    plan = plan_writing(group.root, target, fusion.views.__getitem__)
+    assert plan is not None
+    key = repr(plan), tuple(plan.arguments.index(v) for v in _values(plan))
+    if key not in known:
+        known[key] = coded("write", key, [group.root.op], target, partial(write_writing, plan, target))
+    return Kernel(*known[key], [*plan.arguments, group.root], group, plan.tiles)
+
+
+def _write(plan: Reading, epilogue: Epilogue, bases: list[Value], target: Target) -> str:
+    b = Builder()
+    with b.kernel(NAME) as (args, tile, _):
+        pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
+        numbers = [b.number(args, len(bases) + i) for i in range(len(epilogue.accesses.numbers))]
+        write_reading(plan, b, pointers, tile, epilogue.finish(b, pointers, numbers), target)
+    return b.text()
+
+
+def _values(plan: Any) -> Iterator[Value]:
+    """The arrays in a plan, wherever they are in it: what its `repr` does not tell apart."""
+    if isinstance(plan, Value):
+        yield plan
+    elif isinstance(plan, tuple | list):
+        for part in plan:
+            yield from _values(part)

@@ -1,0 +1,63 @@
+"""A kernel's text that is written only when it is read: what it is made from tells the objects of equal ones before.
+
+Writing a kernel takes as long as a hundred of its keys. The key is of all that decides the text: the plan, the ops,
+the target, and the source files of this package, so that a kernel written otherwise is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from adjoint.compiler.cache.hashing import digest
+from adjoint.compiler.cache.source_fingerprint import sources
+from adjoint.compiler.kernels.kernel import NAME, named
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.core.graph.source_location import PACKAGE
+
+
+class Code:
+    """A module as LLVM assembly, by `str`; `key` is the same for equal ones in every process."""
+
+    __slots__ = ("_text", "_write", "key")
+
+    def __init__(self, key: str, write: Callable[[], str]) -> None:
+        self.key = key
+        self._write = write
+        self._text = ""
+
+    def __str__(self) -> str:
+        self._text = self._text or self._write()
+        return self._text
+
+
+def coded(
+    kind: str, structure: Any, ops: Iterable[Any], target: Target, write: Callable[[], str]
+) -> tuple[str, Code | str]:
+    """A kernel's name and its module, which `write` makes of a `structure` and `ops`, calling its function NAME.
+
+    `structure`: tuples, numbers and words, in which values are told by their places. A user's op has no name that
+    another process could rely upon: with one among `ops`, the text is its own key.
+    """
+    declared = [_told(op) for op in ops]
+    content = repr(structure)
+    if None in declared or " at 0x" in content:
+        return named(write(), kind)
+    parts = (sources(), target.fingerprint(), kind, content, *declared)
+    key = digest("\0".join(map(str, parts)))
+    name = f"{kind}_{key[:16]}"
+    return name, Code(key, lambda: write().replace(f"@{NAME}(", f"@{name}("))
+
+
+@cache
+def _told(op: Any) -> str | None:
+    """Where in this package an op is declared; None if it is a user's."""
+    functions = [f for f in (op.evaluate, op.scalar) if isinstance(f, FunctionType)]
+    if not op.evaluate.__module__.startswith("adjoint.") or any(
+        not f.__code__.co_filename.startswith(PACKAGE) for f in functions
+    ):
+        return None
+    lines = [f.__code__.co_firstlineno for f in functions]
+    return f"{op.evaluate.__module__} {op.name} {op.scalar if isinstance(op.scalar, str) else ''} {lines}"

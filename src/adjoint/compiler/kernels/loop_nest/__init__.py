@@ -1,0 +1,12 @@
+"""Loop nests: elementwise equations and folds.
+
+Modules, in reading order:
+
+- `accumulators`: The accumulators of a kernel's folds: where they start, how they take in a value, how they end.
+- `iteration_space`: The iteration space of a loop nest: which loops there are, and how far each access steps in each.
+- `reduction_stages`: The stages of a loop nest with folds: a fold that needs another's result waits for it, and the
+  loops run once more.
+- `tile_partition`: How a loop nest is shared out: its outermost loop in pieces, each a tile that owns what it writes.
+- `vector_width`: How many neighbouring elements a loop nest takes at once.
+- `loop_nest`: The loop-nest kernel: any tree of elementwise equations and folds, in explicit vectors.
+"""

@@ -1,0 +1,131 @@
+"""The iteration space of a loop nest: which loops there are, and how far each access steps in each."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View, over, own_shape
+from adjoint.compiler.kernels.elementwise import Access, Accesses, told
+
+if TYPE_CHECKING:
+    from adjoint.compiler.passes.fusion import Fusion
+    from adjoint.compiler.passes.fusion_group import Group
+
+Shape = tuple[int, ...]
+
+
+class Read(NamedTuple):
+    """An operand that is loaded: once for each element, or, `kept`, once for each fold."""
+
+    operand: Value
+    kept: bool
+
+
+class Loop(NamedTuple):
+    """One loop: its length, whether it folds a dimension, and whether its neighbours share a register."""
+
+    size: int
+    reduced: bool
+    vector: bool
+
+
+def space_of(group: Group, fusion: Fusion) -> Space:
+    """The space of a group, found once."""
+    space: Space = fusion.spaces.get(group) or Space(group, fusion)
+    fusion.spaces[group] = space
+    return space
+
+
+class Space:
+    """Loops from the outside in, and for every access its steps along them.
+
+    Neighbouring dimensions through which all accesses run evenly are one loop. The last one is spread over lanes; kept
+    dimensions lie outside, reduced ones inside.
+    """
+
+    def __init__(self, group: Group, fusion: Fusion) -> None:
+        assert group.shape is not None
+        self.group, self.fusion = group, fusion
+        self._sources: dict[Value, list[Read | Value]] = {}
+        self.shape = group.shape
+        self.axes = group.axes or ()
+        self.reads: dict[Read, Access] = {}
+        self.writes: dict[Value, Access] = {}
+        for value in group.equations:
+            kept = value in group.kept
+            sources: list[Read | Value] = []
+            for operand in value.operands:
+                view = fusion.views[operand]
+                if fusion.maker.get(view.base) is group:
+                    sources.append(view.base)
+                    continue
+                read = Read(operand, kept)
+                self.reads[read] = self._access(view, own_shape(value), kept)
+                sources.append(read)
+            self._sources[value] = sources
+        for value in group.stored:
+            folded = value in group.kept or value.op.combine
+            self.writes[value] = self._access(View.whole(value), value.shape, bool(folded))
+        self._collapse()
+        self.accesses = Accesses((*self.reads.values(), *self.writes.values()))
+
+    def _access(self, view: View, shape: Shape, kept: bool) -> Access:
+        seen = over(view, shape, self.group.kept_shape if kept else self.shape)
+        assert seen is not None, f"{view} cannot be read over {self.shape}"
+        strides = tuple(0 if kept and i in self.axes else s for i, s in enumerate(seen.strides))
+        return Access(seen.base, seen.offset, strides)
+
+    def _collapse(self) -> None:
+        accesses = [*self.reads.values(), *self.writes.values()]
+        dims: list[tuple[int, bool, list[int]]] = []
+        for d, n in enumerate(self.shape):
+            if n == 1:
+                continue
+            steps = [a.strides[d] for a in accesses]
+            reduced = d in self.axes
+            if dims and dims[-1][1] == reduced and all(p == n * s for p, s in zip(dims[-1][2], steps, strict=True)):
+                dims[-1] = (dims[-1][0] * n, reduced, steps)
+            else:
+                dims.append((n, reduced, steps))
+        if not dims:
+            dims = [(1, False, [0] * len(accesses))]
+        last = len(dims) - 1
+        kept = [i for i, dim in enumerate(dims) if not dim[1] and i != last]
+        folded = [i for i, dim in enumerate(dims) if dim[1] and i != last]
+        order = [*kept, *folded, last] if dims[last][1] else [*kept, last, *folded]
+        self.loops = [Loop(dims[i][0], dims[i][1], i == last) for i in order]
+        strides = iter([tuple(dims[i][2][k] for i in order) for k in range(len(accesses))])
+        self.reads = {v: a._replace(strides=next(strides)) for v, a in self.reads.items()}
+        self.writes = {v: a._replace(strides=next(strides)) for v, a in self.writes.items()}
+
+    @cached_property
+    def vector_at(self) -> int:
+        """The position of the loop that is spread over lanes."""
+        return next(i for i, loop in enumerate(self.loops) if loop.vector)
+
+    @cached_property
+    def first_reduced(self) -> int:
+        """The position of the outermost reducing loop; the number of loops if none reduces."""
+        return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))
+
+    def sources(self, value: Value) -> list[Read | Value]:
+        """For each operand of an equation what its register is kept under: the read, or the equation that made it."""
+        return self._sources[value]
+
+    def structure(self) -> Any:
+        """All that a kernel's text is made from, with numbers for values: groups of one structure have one text."""
+        registers: dict[Any, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
+        place = self.accesses.told()
+
+        def inputs(value: Value) -> Any:
+            sources = iter(self.sources(value))
+            return tuple(registers[next(sources)] if isinstance(x, Value) else told(x) for x in value.inputs)
+
+        return (
+            tuple(self.loops),
+            tuple((read.kept, place(access)) for read, access in self.reads.items()),
+            tuple((v.op, v.dtype.str, v in self.group.kept, inputs(v)) for v in self.group.equations),
+            tuple((registers[v], place(access)) for v, access in self.writes.items()),
+        )

@@ -1,1 +1,0 @@
-"""Loop nests: elementwise equations and folds."""

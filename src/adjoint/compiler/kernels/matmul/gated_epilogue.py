@@ -1,0 +1,87 @@
+"""The end of a product whose columns are gates: of each unit all parts at once, as its columns lie interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.kernels.elementwise import Access
+from adjoint.compiler.kernels.epilogue import Epilogue
+from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import Reg
+from adjoint.core.op.spec import Spec
+
+if TYPE_CHECKING:
+    from adjoint.compiler.passes.fusion import Fusion
+    from adjoint.compiler.passes.fusion_group import Group
+
+
+class PartedEpilogue(Epilogue):
+    """The equations after a root whose columns come in parts of `group.unit`, over the columns of one part.
+
+    An equation over several parts is one for each of them here, and so is the root.
+    """
+
+    def __init__(self, group: Group, fusion: Fusion) -> None:
+        root = group.root
+        assert root is not None
+        rows, columns = root.shape
+        self.unit = group.unit
+        self.shape = rows, group.unit
+        self.parts = columns // group.unit
+        self._fusion = fusion
+        self.reads: dict[Value, Access] = {}
+        self.writes: list[tuple[Value, Access]] = []
+        self._views: dict[Value, View] = {}
+        self._outside: dict[Access, Value] = {}
+        own: dict[Value, list[Value]] = {root: [self._value(root, ()) for _ in range(self.parts)]}
+        self.roots = tuple(own[root])
+        for v in group.equations:
+            if v is not root:
+                count = v.shape[-1] // group.unit
+                own[v] = [self._value(v, [self._input(i, v, j, own) for i in v.inputs]) for j in range(count)]
+        self.equations = [each for v, parts in own.items() if v is not root for each in parts]
+        for v in group.stored:
+            for j, each in enumerate(own[v]):
+                self.writes.append((each, Access(v, j * group.unit, (v.shape[-1], 1))))
+        self._conclude()
+
+    def _value(self, v: Value, inputs: Sequence[Any]) -> Value:
+        made = Value(v.op, tuple(inputs), v.params, Spec(self.shape, v.dtype), v.origin)
+        self._views[made] = View.whole(made)
+        return made
+
+    def _input(self, operand: Any, reader: Value, part: int, own: dict[Value, list[Value]]) -> Any:
+        """What an equation of one part has for an operand of the equation over several."""
+        if not isinstance(operand, Value):
+            return operand
+        view = self._fusion.views[operand].expand(reader.shape)
+        if view.base in own:
+            return own[view.base][view.offset // self.unit + part]
+        begins = view.offset + part * self.unit * view.strides[-1]
+        strides = tuple(0 if n == 1 else s for n, s in zip(self.shape, view.strides, strict=True))
+        access = Access(view.base, begins, strides)
+        if access not in self._outside:
+            self._outside[access] = self._value(operand, ())
+            self.reads[self._outside[access]] = access
+        return self._outside[access]
+
+
+def by_unit(b: Builder, finish: Finish, parts: int) -> Finish:
+    """The function that takes blocks of interleaved columns, and finishes the elements of all parts together."""
+
+    def finished(origin: Sequence[Reg], blocks: Sequence[Part]) -> None:
+        row, column = origin
+        unit_column = b.emit(f"udiv i64 {column.name}, {parts}", column.type)
+        made = []
+        for first in range(0, len(blocks), parts):
+            together = blocks[first : first + parts]
+            down, across = together[0].offset
+            beside = tuple(block.value for block in together)
+            made.append(Part((down, across // parts), beside[0], None, beside))
+        finish([row, unit_column], made)
+
+    return finished

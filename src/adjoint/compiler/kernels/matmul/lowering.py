@@ -1,0 +1,148 @@
+"""Matrix products of a graph as kernels: operands read where they lie, batches of one matrix as its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.kernels.elementwise import Access, Accesses
+from adjoint.compiler.kernels.epilogue import Epilogue
+from adjoint.compiler.kernels.kernel import NAME, Finish, Kernel, Known
+from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.matmul.gated_epilogue import PartedEpilogue, by_unit
+from adjoint.compiler.kernels.matmul.matmul import Matrix, Product, plan_product, write_product
+from adjoint.compiler.kernels.matmul.operand import Operand
+from adjoint.compiler.kernels.matmul.prologue import Prologue
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Reg, from_dtype
+
+if TYPE_CHECKING:
+    from adjoint.compiler.passes.fusion import Fusion
+    from adjoint.compiler.passes.fusion_group import Group
+
+Shape = tuple[int, ...]
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+FEW = 64  # elements that may follow one another one by one
+SHORT = 4  # equations after a product that may be written for every register of a block
+
+
+def accepts(value: Value, views: dict[Value, View], target: Target) -> bool:
+    """True if a kernel can compute the product."""
+    return value.dtype in FLOATS
+
+
+def joins(value: Value) -> bool:
+    """True if what follows the product is part of its kernel: not for one column, whose elements come one by one."""
+    return value.shape[-1] > 1 or value.size <= FEW
+
+
+def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+    """The kernel of a product and of what follows it element by element."""
+    root = group.root
+    assert root is not None
+    left, right = (_over_batch(fusion.views[o], root.shape[:-2]) for o in root.operands)
+    flat = None if group.prologue else _as_rows(left, right)
+    epilogue: Epilogue | None
+    if group.unit:
+        epilogue = PartedEpilogue(group, fusion)
+    else:
+        epilogue = None if flat is None else Epilogue.over(group, fusion, (flat[0].shape[0], root.shape[-1]))
+    if flat is not None and epilogue is not None:
+        left, right = flat
+    epilogue = epilogue or Epilogue(group, fusion, root.shape)
+    sides = [_side(o, view, group, fusion) for o, view in zip(root.operands, (left, right), strict=True)]
+    *batch, m = epilogue.shape[:-1]
+    plan = plan_product(
+        tuple(batch), m, root.shape[-1], left.shape[-1], _matrix(left), _matrix(right), from_dtype(root.dtype), target,
+        direct=len(epilogue.equations) <= SHORT, precision=fusion.precision_of(root), parts=len(epilogue.roots),
+        computed=(isinstance(sides[0], Prologue), isinstance(sides[1], Prologue)),
+    )  # fmt: skip
+    if fusion.precision_of(root) != "highest" and root.dtype == np.float32:
+        group.reason += f", {_rounds(plan)}"
+    if plan.blocking.paired and plan.blocking.parts == 1:
+        for side in sides:
+            if isinstance(side, Prologue):
+                side.leave_rounding()
+    parts = (*sides, epilogue)
+    bases = list(dict.fromkeys(base for part in parts for base in _accesses(part).bases))
+    places = tuple(bases.index(base) for part in parts for base in _accesses(part).bases)
+    numbers = [number for part in parts for number in _accesses(part).numbers]
+    key = plan, places, tuple(bool(p.offset) if isinstance(p, Access) else p.structure for p in parts)
+    if key not in known:
+        ops = [v.op for v in group.equations]
+        known[key] = coded("product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases))
+    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
+
+
+def _rounds(plan: Product) -> str:
+    """What becomes of the operands of a product which may round them."""
+    rounding = plan.blocking.rounding
+    if rounding is None:
+        return "in float32 all the same"
+    return f"which rounds its operands to {rounding.told}" + (", for tile registers" if rounding.tiled else "")
+
+
+def _side(operand: Value, view: View, group: Group, fusion: Fusion) -> Access | Prologue:
+    """What an operand is: an array, or what is computed of several."""
+    if view.base in group.prologue:
+        return Prologue(group, fusion, fusion.views[operand], view.shape[:-2])
+    return Access(view.base, view.offset, view.strides)
+
+
+def _accesses(part: Access | Prologue | Epilogue) -> Accesses:
+    return Accesses([part]) if isinstance(part, Access) else part.accesses
+
+
+def _write(
+    target: Target, plan: Product, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]
+) -> str:
+    b = Builder(target)
+    with b.kernel(NAME) as (args, tile, thread):
+        pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
+        at = len(bases)
+        scratch = None
+        if plan.scratch:
+            scratch = b.gep(b.argument(args, at), b.mul(thread, plan.scratch), from_dtype("u1"))
+            at += 1
+        operands: list[Reg | Operand] = []
+        for side in sides:
+            count = len(_accesses(side).numbers)
+            numbers = [b.number(args, at + i) for i in range(count)]
+            at += count
+            if isinstance(side, Prologue):
+                operands.append(side.operand(b, pointers, numbers))
+            else:
+                start = pointers[side.base]
+                operands.append(b.gep(start, numbers[0], from_dtype(side.base.dtype)) if numbers else start)
+        numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
+        finish: Finish = epilogue.finish(b, pointers, numbers)
+        if len(epilogue.roots) > 1:
+            finish = by_unit(b, finish, len(epilogue.roots))
+        write_product(b, plan, operands[0], operands[1], scratch, tile, finish)
+    return b.text()
+
+
+def _over_batch(view: View, batch: Shape) -> View:
+    return view.expand((*batch, *view.shape[-2:]))
+
+
+def _as_rows(left: View, right: View) -> tuple[View, View] | None:
+    """A stack of matrices, each multiplied by the same one, as the rows of one matrix."""
+    batch = left.shape[:-2]
+    if not batch or any(s for n, s in zip(batch, right.strides[:-2], strict=True) if n != 1):
+        return None
+    rows = left.reshape((prod(left.shape[:-1]), left.shape[-1]))
+    if rows is None:
+        return None
+    return rows, View(right.base, right.shape[-2:], right.strides[-2:], right.offset)
+
+
+def _matrix(view: View) -> Matrix:
+    return Matrix(view.strides[:-2], view.strides[-2], view.strides[-1])

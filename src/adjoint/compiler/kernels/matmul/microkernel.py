@@ -1,0 +1,130 @@
+"""The innermost loops of a matrix product: one block of the result, summed over a stretch of the depth in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.matmul import bf16_pairs
+from adjoint.compiler.kernels.matmul.operand import Index, moved
+from adjoint.compiler.kernels.matmul.packing import fold_lanes
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import Reg, Type
+
+Sums = tuple[Reg, ...]
+
+
+class Source(NamedTuple):
+    """An operand as a block reads it: its first element, the strides between its lines and between their elements."""
+
+    pointer: Reg
+    line: int
+    step: int
+
+
+class Stretch(NamedTuple):
+    """A part of the depth: turns of `unit` steps up to `whole`, and a `rest` which is left after the `last` stretch."""
+
+    unit: int
+    whole: Index
+    rest: int
+    last: Reg | None  # whether this one is; None: there are no others
+
+
+def sum_columns(
+    b: Builder,
+    left: Source,
+    right: Source,
+    vector: Type,
+    rows: int,
+    width: int,
+    sets: int,
+    stretch: Stretch,
+    packed: bool,
+    paired: bool = False,
+) -> list[list[Reg]]:
+    """Registers of neighbouring columns for each row.
+
+    `packed`: there is something behind the last column; `paired`: a step is that of a pair.
+    """
+    lanes = vector.lanes
+    starts = range(0, width, lanes)
+    each = rows * len(starts)
+    multiply_add = partial(bf16_pairs.multiply_add, b) if paired else b.fma
+
+    def step(k: Index, count: int, sums: Sums) -> Sums:
+        new = list(sums)
+        down = moved(b, left.pointer, k, left.step, vector)
+        line = moved(b, right.pointer, k, right.step, vector)
+        for u in range(count):
+            at = moved(b, line, u, right.step, vector)
+            values = [b.load(moved(b, at, s, 1, vector), vector, None if packed else width - s) for s in starts]
+            first = u % sets * each
+            for r in range(rows):
+                element = b.load(moved(b, down, u * left.step + r * left.line, 1, vector), vector.scalar)
+                spread = b.broadcast(element, lanes)
+                for value in values:
+                    new[first] = multiply_add(spread, value, new[first])
+                    first += 1
+        return tuple(new)
+
+    zero = b.constant(0.0, vector)
+    sums = _along(b, stretch, (zero,) * (each * sets), step)
+    totals = _gathered(b, sums, sets)
+    return [list(totals[r * len(starts) : (r + 1) * len(starts)]) for r in range(rows)]
+
+
+def sum_depth(
+    b: Builder, left: Source, right: Source, vector: Type, rows: int, width: int, sets: int, stretch: Stretch
+) -> list[list[Reg]]:
+    """One register for each row, of as many sums as there are columns."""
+    lanes = vector.lanes
+    each = rows * width
+
+    def step(k: Index, count: int, sums: Sums) -> Sums:
+        new = list(sums)
+        x, y = moved(b, left.pointer, k, 1, vector), moved(b, right.pointer, k, 1, vector)
+        for u, start in enumerate(range(0, count, lanes)):
+            mask = count - start  # of the last steps, a part of a register
+            lines = [b.load(moved(b, x, r * left.line + start, 1, vector), vector, mask) for r in range(rows)]
+            first = u % sets * each
+            if width < rows:
+                columns = [b.load(moved(b, y, c * right.line + start, 1, vector), vector, mask) for c in range(width)]
+                for r in range(rows):
+                    for c in range(width):
+                        new[first + r * width + c] = b.fma(lines[r], columns[c], new[first + r * width + c])
+                continue
+            for c in range(width):
+                column = b.load(moved(b, y, c * right.line + start, 1, vector), vector, mask)
+                for r in range(rows):
+                    new[first + r * width + c] = b.fma(lines[r], column, new[first + r * width + c])
+        return tuple(new)
+
+    sums = _along(b, stretch, (b.constant(0.0, vector),) * (each * sets), step)
+    totals = _gathered(b, sums, sets)
+    return [[fold_lanes(b, totals[r * width : (r + 1) * width])] for r in range(rows)]
+
+
+def _along(b: Builder, stretch: Stretch, sums: Sums, step: Callable[[Index, int, Sums], Sums]) -> Sums:
+    """The sums after all steps of a stretch; `step(k, count, sums)` writes `count` of them."""
+    if stretch.whole != 0:
+        with b.loop(0, stretch.whole, stretch.unit, carried=sums) as turn:
+            turn.yields(*step(turn.index, stretch.unit, turn.carried))
+        sums = turn.results
+    if not stretch.rest:
+        return sums
+    if stretch.last is None:
+        return step(stretch.whole, stretch.rest, sums)
+    with b.when(stretch.last, sums) as branch:
+        branch.yields(*step(stretch.whole, stretch.rest, sums))
+    return branch.results
+
+
+def _gathered(b: Builder, sums: Sequence[Reg], sets: int) -> Sequence[Reg]:
+    """The sums of all sets added, halving them in a fixed order."""
+    while sets > 1:
+        half = len(sums) // 2
+        sums = [b.add(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
+        sets //= 2
+    return sums

@@ -1,0 +1,100 @@
+"""An operand of a matrix product as it is packed: an array, or what is computed of the elements of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.matmul.blocking import Matrix
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import Reg, Type
+
+Index = Reg | int
+
+
+class Place(NamedTuple):
+    """Where an array's element for the operand's first one lies, of which type it is, and the steps to the others."""
+
+    pointer: Reg
+    type: Type
+    strides: Matrix
+
+    def moved(self, b: Builder, index: Index, stride: int) -> Place:
+        """`index` strides further."""
+        return self._replace(pointer=moved(b, self.pointer, index, stride, self.type))
+
+
+class Operand(NamedTuple):
+    """A matrix, from the element that it was moved to; `compute` gives a register of it from those of its places."""
+
+    places: tuple[Place, ...]
+    compute: Callable[[Sequence[Reg], int], Reg] | None = None
+
+    @classmethod
+    def plain(cls, pointer: Reg, type: Type, strides: Matrix) -> Operand:
+        """An array."""
+        return cls((Place(pointer, type, strides),))
+
+    @property
+    def pointer(self) -> Reg:
+        """Of an array: where the element lies."""
+        return self.places[0].pointer
+
+    @property
+    def computed(self) -> bool:
+        """Whether it is no array: what is computed of lanes off a mask may be anything."""
+        return self.compute is not None
+
+    @property
+    def turned(self) -> Operand:
+        """The transposed matrix."""
+        return self._moved([p._replace(strides=p.strides.transposed) for p in self.places])
+
+    def of_batch(self, b: Builder, dimension: int, index: Index) -> Operand:
+        """The matrix at an index in a dimension of the batch."""
+        return self._moved([p.moved(b, index, p.strides.batch[dimension]) for p in self.places])
+
+    def below(self, b: Builder, rows: Index) -> Operand:
+        """From so many rows further down."""
+        return self._moved([p.moved(b, rows, p.strides.row) for p in self.places])
+
+    def beside(self, b: Builder, columns: Index) -> Operand:
+        """From so many columns further to the right."""
+        return self._moved([p.moved(b, columns, p.strides.column) for p in self.places])
+
+    def across(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:
+        """A register of neighbours in a row."""
+        return self._register(b, [p.strides.column for p in self.places], lanes, mask)
+
+    def down(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:
+        """A register of neighbours in a column."""
+        return self._register(b, [p.strides.row for p in self.places], lanes, mask)
+
+    def _moved(self, places: list[Place]) -> Operand:
+        return self._replace(places=tuple(places))
+
+    def _register(self, b: Builder, steps: Sequence[int], lanes: int, mask: Reg | int | None) -> Reg:
+        read = [_read(b, place, step, lanes, mask) for place, step in zip(self.places, steps, strict=True)]
+        return read[0] if self.compute is None else self.compute(read, lanes)
+
+
+def _read(b: Builder, place: Place, step: int, lanes: int, mask: Reg | int | None) -> Reg:
+    """Elements `step` apart."""
+    if step == 1:
+        return b.load(place.pointer, place.type.of(lanes), mask)
+    if step == 0:
+        return b.broadcast(b.load(place.pointer, place.type), lanes)
+    return b.gather(place.pointer, b.mul(b.iota(lanes), step), place.type.of(lanes), mask)
+
+
+def offset(b: Builder, index: Index, stride: int) -> Index:
+    """index * stride, an instruction only if it needs one."""
+    if isinstance(index, Reg):
+        return index if stride == 1 else b.mul(index, stride)
+    return index * stride
+
+
+def moved(b: Builder, pointer: Reg, index: Index, stride: int, type: Type) -> Reg:
+    """The address `index` strides further."""
+    by = offset(b, index, stride)
+    return pointer if not isinstance(by, Reg) and by == 0 else b.gep(pointer, by, type)

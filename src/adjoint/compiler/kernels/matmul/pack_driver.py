@@ -1,0 +1,80 @@
+"""The operands of a matrix product packed into scratch memory, as its plan wants them."""
+
+from __future__ import annotations
+
+from adjoint.compiler.kernels.matmul import bf16_pairs, packing
+from adjoint.compiler.kernels.matmul.operand import Index, Operand, moved
+from adjoint.compiler.kernels.matmul.packing import difference, least
+from adjoint.compiler.kernels.matmul.panel_layout import Frame, Range
+from adjoint.compiler.llvm.types import Reg
+
+
+class Packer(Frame):
+    """Packs the left operand for a tile, and the right one panel by panel."""
+
+    def pack_left(self, left: Operand, rows: Range, length: Index) -> None:
+        """The rows of a tile, over a stretch of the depth."""
+        paired_lines = self.blocking.paired and self.plane.left.column == 1
+        if self.blocking.tiled or self.blocking.along_depth or paired_lines:
+            self._pack_lines(left, rows, length)
+        else:
+            self._pack_rows(left, rows, length)
+
+    def _pack_lines(self, left: Operand, rows: Range, length: Index) -> None:
+        """Each row by itself."""
+        b, strides, line = self.b, self.plane.left, self.product.line
+        top = self.row(rows[0])
+        count = difference(b, self.row(rows[1]), top)
+        lines, to, apart = left.below(b, top), self.packed_left, self.apart.left
+        if self.blocking.along_depth:
+            packing.pack_lines(b, lines.pointer, strides.row, strides.column, to, line, self.vector, count, length)
+        elif strides.column == 1:
+            bf16_pairs.pack_lines(b, lines, to, line, count, length, apart)
+        else:
+            bf16_pairs.pack_turned(b, lines, to, line, count, length, apart)
+
+    def _pack_rows(self, left: Operand, rows: Range, length: Index) -> None:
+        """The panels of rows, a few steps for all at a time: neighbouring panels read the same cache lines."""
+        b, paired = self.b, self.blocking.paired
+        top = self.row(rows[0])
+        few = 16 if paired else 8
+        with b.loop(0, length, few) as steps, b.loop(*rows) as turn:
+            row = self.row(turn.index)
+            source = left.below(b, row).beside(b, steps.index)
+            place = self.packed_rows(difference(b, row, top), difference(b, turn.index, rows[0]))
+            count = b.minimum(difference(b, length, steps.index), few)
+            first = bf16_pairs.half(b, steps.index) if paired else steps.index
+            for height in self.one_of(turn.index, self.longer, self.rows + 1, self.panels, self.rows):
+                to = moved(b, place, first, height, self.vector)
+                if paired:
+                    bf16_pairs.pack_columns(b, source.turned, to, height, None, count)
+                else:
+                    packing.pack_rows(b, source, to, self.vector, height, count)
+
+    def packed_rows(self, down: Index, panel: Index) -> Reg:
+        """Where a panel of packed rows begins, that many rows and panels below the tile's first: a register apart, as
+        the last row is written by a whole one.
+        """
+        depth = min(self.product.depth, self.product.steps)
+        place = moved(self.b, self.packed_left, down, depth, self.vector)
+        return moved(self.b, place, panel, self.product.lanes, self.vector)
+
+    def pack_right(self, source: Operand, ragged: Reg | None, length: Index) -> None:
+        """The panel that begins at `source`, of which `ragged` columns exist if that may be fewer than its width."""
+        b, right, width, vector = self.b, self.plane.right, self.blocking.width, self.vector
+        if self.blocking.paired:
+            to, apart = self.packed_right, self.apart.right
+            if right.column == 1:
+                bf16_pairs.pack_columns(b, source, to, width, ragged, length, apart, whole=self.blocking.tiled)
+            else:
+                bf16_pairs.pack_transposed(b, source, to, width, ragged, length, apart)
+        elif self.blocking.along_depth:
+            lines = width if ragged is None else least(b, ragged, width)
+            packing.pack_lines(
+                b, source.pointer, right.column, right.row, self.packed_right, self.product.line, vector, lines, length
+            )
+        elif right.row == 1 and right.column != 1:
+            most = min(self.product.k, self.product.depth)
+            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, most)
+        else:
+            packing.pack_columns(b, source, self.packed_right, vector, width, ragged, length)

@@ -1,0 +1,134 @@
+"""Operands copied into scratch memory, in the order in which a matrix product reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adjoint.compiler.kernels.matmul.operand import Index, Operand, moved
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import Reg, Type
+
+
+def transpose(b: Builder, rows: Sequence[Reg]) -> list[Reg]:
+    """The columns of a square of as many registers as each has lanes."""
+    type = rows[0].type
+    quad = min(max(128 // type.bits, 1), type.lanes)  # lanes that a cheap shuffle stays within
+    groups = [_untangle(b, rows[i : i + quad], 1, quad) for i in range(0, type.lanes, quad)]
+    columns = [_untangle(b, [group[c] for group in groups], quad, type.lanes) for c in range(quad)]
+    return [column for across in zip(*columns, strict=True) for column in across]
+
+
+def fold_lanes(b: Builder, sums: Sequence[Reg]) -> Reg:
+    """Each register's lanes added up: lane i is the sum of the i-th; at most as many as lanes, the rest repeat."""
+    type = sums[0].type
+    quad = min(max(128 // type.bits, 1), type.lanes)
+    level = list(sums)
+    level += level[-1:] * ((1 << (len(level) - 1).bit_length()) - len(level))
+    for width, within in ((1, quad), (quad, type.lanes)):
+        for _ in range((within // width).bit_length() - 1):
+            pairs = zip(level[::2], level[1::2], strict=True) if len(level) > 1 else [(level[0], level[0])]
+            level = [b.add(_half(b, x, y, 0, width, within), _half(b, x, y, 1, width, within)) for x, y in pairs]
+    return level[0]
+
+
+def difference(b: Builder, x: Index, y: Index) -> Index:
+    """x - y, of two numbers a number."""
+    return x - y if isinstance(x, int) and isinstance(y, int) else b.sub(x, y)
+
+
+def least(b: Builder, x: Index, y: Index) -> Index:
+    """The smaller, of two numbers a number."""
+    return min(x, y) if isinstance(x, int) and isinstance(y, int) else b.minimum(x, y)
+
+
+def pack_columns(
+    b: Builder, source: Operand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index
+) -> None:
+    """place[k * width + j] = source[k, j]: a panel, of whose columns only `ragged` exist if given.
+
+    Registers are read by themselves, or gathered, one row of the panel in each turn.
+    """
+    lanes = vector.lanes
+    starts = range(0, width, lanes)
+    masks = [b.lane_mask(b.sub(ragged, start), lanes) if ragged else None for start in starts]
+    with b.loop(0, depth, 1) as turn:
+        line = source.below(b, turn.index)
+        out = moved(b, place, turn.index, width, vector)
+        for start, mask in zip(starts, masks, strict=True):
+            value = line.beside(b, start).across(b, lanes, mask)
+            b.store(value, moved(b, out, start, 1, vector))
+
+
+def pack_transposed(
+    b: Builder, source: Operand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index, most: int
+) -> None:
+    """As `pack_columns` for rows that are neighbours, by squares of registers; `most`: the depth of any call.
+
+    Of columns that do not exist the last one takes the place. The last square begins as far before the end as it is
+    deep: it may write up to a square's rows before `place` if `depth` is less than that.
+    """
+    lanes = vector.lanes
+    deep = min(most, lanes)
+    columns = width if ragged is None else b.minimum(ragged, width)
+    with b.loop(0, columns, lanes) as across:
+        lines = []
+        for i in range(lanes):
+            j: Reg = b.add(across.index, i)
+            if ragged is not None:
+                j = b.minimum(j, b.sub(ragged, 1))
+            lines.append(source.beside(b, j))
+        with b.loop(0, depth, lanes) as down:
+            k: Index = 0 if most <= lanes else b.minimum(down.index, difference(b, depth, lanes))
+            rows = [line.below(b, k).down(b, lanes, deep) for line in lines]
+            out = b.gep(moved(b, place, k, width, vector), across.index, vector)
+            for i, value in enumerate(transpose(b, rows)[:deep]):
+                b.store(value, moved(b, out, i, width, vector))
+
+
+def pack_rows(b: Builder, source: Operand, place: Reg, vector: Type, rows: int, depth: Index) -> None:
+    """place[k * rows + i] = source[i, k] for neighbouring rows; writes up to a register beyond the end."""
+    with b.loop(0, depth) as turn:
+        line = source.beside(b, turn.index)
+        out = moved(b, place, turn.index, rows, vector)
+        for start in range(0, rows, vector.lanes):
+            value = line.below(b, start).down(b, vector.lanes, rows - start)
+            b.store(value, moved(b, out, start, 1, vector))
+
+
+def pack_lines(
+    b: Builder, source: Reg, line: int, step: int, place: Reg, length: int, vector: Type, lines: Index, depth: Index
+) -> None:
+    """place[i * length + k] = source[i * line + k * step] for i < lines and k < depth: each line by itself."""
+    lanes = vector.lanes
+    steps = b.mul(b.iota(lanes), step)
+    with b.loop(0, lines) as turn:
+        start = moved(b, source, turn.index, line, vector)
+        out = moved(b, place, turn.index, length, vector)
+        with b.loop(0, depth, lanes) as along:
+            mask = b.lane_mask(b.sub(depth, along.index), lanes)
+            value = b.gather(moved(b, start, along.index, step, vector), steps, vector, mask)
+            b.store(value, moved(b, out, along.index, 1, vector))
+
+
+def _untangle(b: Builder, vectors: Sequence[Reg], width: int, within: int) -> list[Reg]:
+    """From Q registers of Q pieces, the Q registers that hold one piece of each; in every `within` lanes alike."""
+    if len(vectors) == 1:
+        return list(vectors)
+    pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+    even = _untangle(b, [_half(b, x, y, 0, width, within) for x, y in pairs], width, within)
+    odd = _untangle(b, [_half(b, x, y, 1, width, within) for x, y in pairs], width, within)
+    return [piece for both in zip(even, odd, strict=True) for piece in both]
+
+
+def _half(b: Builder, x: Reg, y: Reg, odd: int, width: int, within: int) -> Reg:
+    """The even or the odd pieces, `width` lanes each, of x and then of y; in every `within` lanes alike."""
+    lanes = x.type.lanes
+    chosen = [
+        source + start + piece + lane
+        for start in range(0, lanes, within)
+        for source in (0, lanes)
+        for piece in range(odd * width, within, 2 * width)
+        for lane in range(width)
+    ]
+    order = ", ".join(f"i32 {lane}" for lane in chosen)
+    return b.emit(f"shufflevector {x.type.text} {x.name}, {y.type.text} {y.name}, <{lanes} x i32> <{order}>", x.type)

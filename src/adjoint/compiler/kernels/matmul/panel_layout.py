@@ -1,0 +1,82 @@
+"""Where the parts of a matrix product lie as its kernel counts them: panels of rows and columns, scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+
+from adjoint.compiler.kernels.matmul.blocking import rounded
+from adjoint.compiler.kernels.matmul.operand import Index, moved
+from adjoint.compiler.kernels.matmul.packing import difference
+from adjoint.compiler.kernels.matmul.plan import Product
+from adjoint.compiler.kernels.matmul.scratch import Scratch
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg
+
+Range = tuple[Index, Index]
+
+
+class Frame:
+    """What the writers of a planned product share."""
+
+    def __init__(self, b: Builder, product: Product, scratch: Reg) -> None:
+        self.b, self.product = b, product
+        self.plane, self.blocking = product.plane, product.blocking
+        self.vector = product.type.of(product.lanes)
+        layout = Scratch.of(product)
+        at = (moved(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:4])
+        self.packed_left, self.packed_right, self.sums, self.settings = at
+        self.apart = layout.apart
+        self.panels, self.rows, self.longer = self.blocking.panels(self.plane.m)
+        self.full, self.tail = divmod(self.plane.n, self.blocking.width)
+        self.panels_across = self.full + (self.tail > 0)
+        self.stride = rounded(self.blocking.width, product.lanes)
+
+    def one_of(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
+        """Branches: with `before` for the `first` of `count` indices, with `after` for the others."""
+        if first:
+            with self.b.when(self.b.lt(index, first)) if first < count else nullcontext():
+                yield before
+        if first < count:
+            with self.b.when(self.b.ge(index, first)) if first else nullcontext():
+                yield after
+
+    def row(self, panel: Index) -> Reg:
+        """The row at which a panel of rows begins; behind the last one, the end."""
+        b = self.b
+        if isinstance(panel, int):
+            return b.constant(min(panel * self.rows + min(panel, self.longer), self.plane.m), I64)
+        start = b.mul(panel, self.rows)
+        if self.blocking.tiled:
+            return b.minimum(start, self.plane.m)
+        return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
+
+    def height(self, panel: Reg, row: Reg) -> Index:
+        """How many rows a panel has, which begins at that one."""
+        b = self.b
+        if self.blocking.tiled:
+            return difference(b, self.row(b.add(panel, 1)), row)
+        return b.add(b.cast(b.lt(panel, self.longer), I64), self.rows) if self.longer else self.rows
+
+    def part(self, units: int, index: Reg, parts: int) -> Range:
+        """The units of one of `parts` equal parts."""
+        if parts == 1:
+            return 0, units
+        start = self.b.mul(index, units)
+        end = self.b.add(start, units)
+        return self.digit(start, parts)[0], self.digit(end, parts)[0]
+
+    def digits(self, x: Reg, sizes: Sequence[int]) -> list[Reg]:
+        """An index into each dimension, from that of an element in row-major order."""
+        digits = []
+        for size in reversed(sizes[1:]):
+            x, digit = self.digit(x, size)
+            digits.append(digit)
+        return [*([x] if sizes else []), *reversed(digits)]
+
+    def digit(self, x: Reg, size: int) -> tuple[Reg, Reg]:
+        """x // size and x % size, for x >= 0."""
+        if size == 1:
+            return x, self.b.constant(0, I64)
+        quotient = self.b.emit(f"udiv i64 {x.name}, {size}", I64)
+        return quotient, self.b.sub(x, self.b.mul(quotient, size))

@@ -1,0 +1,268 @@
+"""The plan of a matrix product: everything that is decided from its shape before its code is written."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
+from adjoint.compiler.kernels.matmul.blocking import (
+    COPIED,
+    TRANSPOSED,
+    Blocking,
+    Machine,
+    Matrix,
+    blockings,
+    joining,
+    rounded,
+)
+from adjoint.compiler.kernels.matmul.scratch import Scratch
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Type
+
+Shape = tuple[int, ...]
+
+PACE = 100e3  # float32 operations in a microsecond of a core with 512-bit registers
+TILE_PACE = 6.0  # times as many of tile registers
+STREAM = 50e3  # bytes that arrive in a microsecond
+TILE_TIME = 15.0  # microseconds that are worth a tile
+MOST_TILES = 16
+WORTH = 1.15  # what rounded operands must gain
+MOST_PARTS = 6  # registers of a row that are finished one after another, and not in a loop
+LARGEST = 1 << 20  # elements of the result in a tile
+
+
+class Plane(NamedTuple):
+    """The product as it is computed: batches of rows made one matrix, and transposed if that fills the lanes."""
+
+    batch: Shape
+    m: int
+    n: int
+    left: Matrix
+    right: Matrix
+
+
+class Product(NamedTuple):
+    """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`."""
+
+    batch: Shape
+    m: int
+    n: int
+    k: int
+    left: Matrix
+    right: Matrix
+    type: Type
+    plane: Plane
+    merged: int  # batch dimensions that are rows of the plane
+    swapped: bool  # whether the plane is transposed: its columns are rows of the result
+    lanes: int
+    blocking: Blocking
+    depth: int  # steps summed in registers; partial sums of more wait in scratch memory
+    direct: bool  # whether blocks are finished from registers: less time for a short depth, more code
+    grid: tuple[int, int, int]  # parts of the batch, of the rows and of the columns, which tiles are made of
+    tiles: int
+    scratch: int  # bytes for each thread
+    reason: str
+
+    @property
+    def steps(self) -> int:
+        """Of the whole depth: elements, or pairs of them."""
+        return _steps(self.blocking, self.k)
+
+    @property
+    def split(self) -> bool:
+        """Whether sums are made in more than one stretch."""
+        return self.steps > self.depth
+
+    @property
+    def line(self) -> int:
+        """Elements of scratch memory that a line along the depth takes."""
+        line = rounded(min(self.depth, self.steps), self.lanes)
+        apart = self.blocking.paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
+        return line + self.lanes if apart else line
+
+    @property
+    def padded(self) -> int:
+        """Steps, filled up with those of zeros where whole turns of the innermost loop are needed."""
+        return rounded(self.steps, unit(self.blocking, self.lanes)) if self.blocking.tiled else self.steps
+
+
+def plan_product(
+    batch: Shape,
+    m: int,
+    n: int,
+    k: int,
+    left: Matrix,
+    right: Matrix,
+    type: Type,
+    target: Target,
+    *,
+    direct: bool = False,
+    precision: str = "highest",
+    parts: int = 1,
+    computed: tuple[bool, bool] = (False, False),
+) -> Product:
+    """How to compute a product; `direct`: what follows it is short enough to write for every register of a block.
+
+    `precision`: of float32, as `set_float32_matmul_precision` has it. `parts`: neighbouring registers of a row that are
+    to be finished together. `computed`: whether the left and the right operand are computed as they are packed.
+    """
+    machine = Machine.of(target, type)
+    merged, flat = (0, Plane(batch, m, n, left, right)) if any(computed) else _merged(batch, m, n, left, right)
+    flat = _normal(flat, k)
+    other = Plane(flat.batch, flat.n, flat.m, flat.right.transposed, flat.left.transposed)
+    rounds = rounding(target, type, precision)
+    ways = blockings(machine, flat.m, flat.n, k, flat.left, flat.right, rounds)
+    choices = [(b.cycles * (WORTH if b.paired else 1.0), False, b) for b in ways]
+    if n <= 4 and n < machine.lanes and flat.m > n:
+        turned = blockings(machine, other.m, other.n, k, other.left, other.right)
+        late = flat.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
+        choices += [(b.cycles + late, True, b) for b in turned if b.rows == n]
+    if any(computed):
+        choices = [choice for choice in choices if _packs(computed, *choice[1:])]
+    if parts > 1:
+        choices = [choice for choice in choices if _keeps_together(parts, machine.lanes, *choice[1:])]
+    assert choices or not any(computed) or not math.prod(batch) * m * n, "an operand that is computed must be packed"
+    if not choices:  # no elements
+        choices = [(0.0, False, Blocking(False, 1, machine.lanes, 1, 1, False, False, 0.0))]
+    _, swapped, blocking = min(choices, key=lambda choice: choice[0])
+    plane = other if swapped else flat
+    steps = _steps(blocking, k)
+    depth = _depth(machine, plane, blocking, steps)
+    grid = _grid(machine, plane, blocking, steps)
+    tiles = math.prod(grid) if math.prod(batch) * m * n else 0
+    product = Product(
+        batch, m, n, k, left, right, type, plane, merged, swapped, machine.lanes, blocking, depth,
+        direct and steps <= depth and not (blocking.along_depth or blocking.tiled or swapped), grid, tiles, 0, "",
+    )  # fmt: skip
+    return product._replace(scratch=Scratch.of(product).size, reason=_reason(product))
+
+
+def _packs(computed: tuple[bool, bool], swapped: bool, blocking: Blocking) -> bool:
+    """True if the operands that are to be computed are packed, element by element."""
+    packed = blocking.pack_left >= computed[0] and blocking.pack_right >= computed[1]
+    return packed and not (swapped or blocking.along_depth)
+
+
+def _keeps_together(parts: int, lanes: int, swapped: bool, blocking: Blocking) -> bool:
+    """True if a block's rows are made of so many registers, few enough for all to be finished at once."""
+    registers, rest = divmod(blocking.width, lanes)
+    whole = rest == registers % parts == 0 and registers <= MOST_PARTS
+    return whole and not swapped and not blocking.along_depth
+
+
+def _merged(batch: Shape, m: int, n: int, left: Matrix, right: Matrix) -> tuple[int, Plane]:
+    """How many of the last batch dimensions are rows like those of the matrix, and the product with them as rows."""
+    merged, rows, stride = 0, m, left.row
+    for size, by_left, by_right in zip(batch[::-1], left.batch[::-1], right.batch[::-1], strict=True):
+        if size != 1:
+            if by_right or (rows != 1 and by_left != rows * stride):
+                break
+            stride = by_left if rows == 1 else stride
+        rows *= size
+        merged += 1
+    kept = len(batch) - merged
+    plane = Plane(
+        batch[:kept],
+        rows,
+        n,
+        left._replace(batch=left.batch[:kept], row=stride),
+        right._replace(batch=right.batch[:kept]),
+    )
+    return merged, plane
+
+
+def _normal(plane: Plane, k: int) -> Plane:
+    """With the strides along dimensions of one element set to what is easiest."""
+    left, right = plane.left, plane.right
+    if k == 1:
+        left, right = left._replace(column=1), right._replace(row=0)
+    if plane.n == 1:
+        right = right._replace(column=1)
+    return plane._replace(left=left, right=right)
+
+
+def _steps(blocking: Blocking, k: int) -> int:
+    return -(-k // 2) if blocking.paired else k
+
+
+def unit(blocking: Blocking, lanes: int) -> int:
+    """Steps in one turn of the innermost loop."""
+    return blocking.unroll * (lanes if blocking.along_depth else 1)
+
+
+def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> int:
+    """Steps to sum in registers: as many as their rounding and the second cache allow, in equal stretches.
+
+    A matrix that is read once, for a row or two, is read in whole rows: few of them for one panel after the other.
+    """
+    stretch = 1024 * (machine.lanes if blocking.along_depth else 1)
+    once = plane.m <= 2 and plane.n > blocking.width and k * plane.n * machine.itemsize >= 1 << 19
+    if once and not blocking.along_depth and not blocking.pack_right:
+        stretch = max(32, k // 2048)
+    if k <= 2 * stretch:
+        return max(k, 1)
+    stretches = -(-k // stretch)
+    return rounded(-(-k // stretches), unit(blocking, machine.lanes))
+
+
+def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, int]:
+    """In how many parts batch, rows and columns are cut."""
+    batch, m, n = math.prod(plane.batch), plane.m, plane.n
+    if not batch * m * n:
+        return 1, 1, 1
+    pace = PACE * machine.lanes / 16
+    if blocking.rounding is not None and blocking.tiled:
+        pace *= TILE_PACE / blocking.rounding.products
+    one = max(2.0 * m * n * k / pace, (m * k + k * n + m * n) * machine.itemsize / STREAM)
+    wanted = max(min(int(one * batch / TILE_TIME), MOST_TILES), -(-batch * m * n // LARGEST))
+    if wanted <= 1 or batch >= wanted:
+        return min(wanted, batch) or 1, 1, 1
+    each = -(-wanted // batch)
+    rows, columns = blocking.panels(m)[0], -(-n // blocking.width)
+    best = (1, 1)
+    least_time = math.inf
+    for down in range(1, min(rows, each) + 1):
+        for across in range(1, min(columns, -(-each // down)) + 1):
+            parts = down * across
+            longest = -(-rows // down) * -(-columns // across) / (rows * columns)
+            again = 0.0  # the share of packing, which rows do for their columns again and columns for their rows
+            if blocking.paired:
+                of_left, of_right = joining(plane.left, plane.right)
+                again = 2 * of_right * down / m + 2 * of_left * across / n
+            elif blocking.pack_right:
+                again += 2 * (COPIED if plane.right.column == 1 else TRANSPOSED) * down / m
+            if blocking.pack_left and not blocking.paired:
+                again += 8 * COPIED * across / n
+            # Tiles beyond those of two threads shorten the wait for the last one, which counts for less.
+            time = longest * 0.5 + again + 0.5 / parts + 0.02 * (longest * parts - 1)
+            if time < least_time:
+                best, least_time = (down, across), time
+    return batch, *best
+
+
+def _reason(product: Product) -> str:
+    """One line for `explain`."""
+    blocking = product.blocking
+    if not product.tiles:
+        return "no elements"
+    along = "k" if blocking.along_depth else "m" if product.swapped else "n"
+    words = [f"{blocking.rows}×{blocking.width} block, lanes along {along}"]
+    if blocking.rounding is not None:
+        words.append(f"inputs rounded to {blocking.rounding.told}")
+    if blocking.tiled:
+        words.append("multiplied in tile registers")
+    if product.merged:
+        words.append(f"{product.merged} batch dimensions taken as rows")
+    if product.swapped:
+        words.append("transposed as n is small")
+    sides = ("right", "left") if product.swapped else ("left", "right")
+    for side, packed in zip(sides, (blocking.pack_left, blocking.pack_right), strict=True):
+        if packed:
+            matrix = product.left if side == "left" else product.right
+            words.append(f"{side} packed as its strides are ({matrix.row}, {matrix.column})")
+    if product.split:
+        words.append(f"{-(-product.steps // product.depth)} stretches of k")
+    batches, down, across = product.grid
+    words.append(f"{product.tiles} tiles: batch/{batches} m/{down} n/{across}" if product.tiles > 1 else "one tile")
+    return "; ".join(words)

@@ -1,0 +1,178 @@
+"""The beginning of a matrix product: an operand that is packed anyway is computed then, and not read from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View, over, row_major
+from adjoint.compiler.kernels import elementwise
+from adjoint.compiler.kernels.elementwise import Access, Accesses
+from adjoint.compiler.kernels.matmul.blocking import Matrix
+from adjoint.compiler.kernels.matmul.operand import Operand, Place
+from adjoint.compiler.kernels.matmul.plan import Product, plan_product
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Reg, from_dtype
+from adjoint.compiler.passes.materialize import is_made
+from adjoint.core.dtype.dtype import is_bfloat16
+
+if TYPE_CHECKING:
+    from adjoint.compiler.passes.fusion import Fusion
+    from adjoint.compiler.passes.fusion_group import Group
+
+Shape = tuple[int, ...]
+
+
+def is_readable(equations: Sequence[Value], views: dict[Value, View], operand: View) -> bool:
+    """True if strides say where what the equations read lies for each element of an operand which they give."""
+    order = turned(operand)
+
+    def lies(value: Value, shape: Shape) -> bool:
+        base = views[value].base
+        if is_made(base):
+            return base.op.family == "full"
+        return base in equations or (order is not None and over(views[value], shape, order[0]) is not None)
+
+    return all(lies(o, equation.shape) for equation in equations for o in equation.operands)
+
+
+def times_packed(root: Value, views: Sequence[View], side: int, target: Target, precision: str) -> int:
+    """How often a product packs each element of an operand, if that can be computed then; 0 where it reads it as it
+    lies. `views`: of the two operands; `precision`: of the product.
+    """
+    if turned(views[side]) is None:
+        return 0
+    plain = plan_of(root, views, (False, False), target, precision=precision)
+    packed = plain.blocking.pack_right if side else plain.blocking.pack_left
+    if not packed or plain.swapped or plain.blocking.along_depth:
+        return 0
+    if not plan_of(root, views, (side == 0, side == 1), target, precision=precision).tiles:
+        return 0
+    _, down, across = plain.grid
+    return down if side else across
+
+
+def plan_of(root: Value, views: Sequence[View], computed: tuple[bool, bool], target: Target, **how: Any) -> Product:
+    """The plan of a product of matrices that are read where they lie, or `computed`."""
+    *batch, m, n = root.shape
+    left, right = (_matrix(view.expand((*batch, *view.shape[-2:]))) for view in views)
+    k = views[0].shape[-1]
+    return plan_product(tuple(batch), m, n, k, left, right, from_dtype(root.dtype), target, computed=computed, **how)
+
+
+class Prologue:
+    """The equations that give an operand of a product, element by element.
+
+    `structure`: all of it that the text is made from, as that of an `Epilogue`.
+    """
+
+    def __init__(self, group: Group, fusion: Fusion, view: View, batch: Shape) -> None:
+        order = turned(view)
+        assert order is not None
+        self.value = view.base
+        self.shape = (*batch, *view.shape[-2:])
+        self._views = fusion.views
+        self.equations = _leading_to(view.base, group.prologue, fusion.views)
+        self.reads: dict[Value, Access] = {}
+        for equation in self.equations:
+            for operand in equation.operands:
+                seen = fusion.views[operand]
+                if fusion.maker.get(seen.base) is group or is_made(seen.base):
+                    continue
+                lies = over(seen, equation.shape, order[0])
+                assert lies is not None
+                lies = lies.permute(order[1]).expand(self.shape)
+                steps = tuple(0 if n == 1 else s for n, s in zip(lies.shape, lies.strides, strict=True))
+                self.reads[operand] = Access(lies.base, lies.offset, steps)
+        self.accesses = Accesses(self.reads.values())
+        self.structure = self._structure()
+
+    def leave_rounding(self) -> None:
+        """Compute what is rounded to bfloat16 last, instead of that: whoever packs it rounds it in the same way."""
+        halved = self.value.operands[0]
+        given = halved.operands[0] if halved in self.equations and halved.op.name == "cast" else None
+        if self.value.op.name != "cast" or given is None or given.dtype != self.value.dtype:
+            return
+        if is_bfloat16(halved.dtype) and not is_made(self._views[given].base):
+            self.value = given
+            self.equations = _leading_to(self._views[given].base, self.equations, self._views)
+            self.structure = self._structure()
+
+    def operand(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg]) -> Operand:
+        """The operand, from its first element."""
+        starts = dict(zip(self.accesses.shifted, numbers, strict=True))
+        distinct = list(dict.fromkeys(self.reads.values()))
+        places = []
+        for access in distinct:
+            kind, pointer = from_dtype(access.base.dtype), pointers[access.base]
+            if access in starts:
+                pointer = b.gep(pointer, starts[access], kind)
+            *batch, row, column = access.strides
+            places.append(Place(pointer, kind, Matrix(tuple(batch), row, column)))
+
+        def compute(read: Sequence[Reg], lanes: int) -> Reg:
+            known = {operand: read[distinct.index(access)] for operand, access in self.reads.items()}
+            for equation in self.equations:
+                given = [known[o] if o in known else self._inner(b, o, known) for o in equation.operands]
+                known[equation] = elementwise.compute(b, equation, given)
+            value = known[self.value] if self.value in known else self._inner(b, self.value, known)
+            return b.broadcast(value, lanes)
+
+        return Operand(tuple(places), compute)
+
+    def _inner(self, b: Builder, operand: Value, known: dict[Value, Reg]) -> Reg:
+        """What an equation has for an operand that is not read: an equation before, or a constant."""
+        base = self._views[operand].base
+        if not is_made(base):
+            return known[base]
+        return b.constant(base.dtype.type(base.params["value"]).item(), from_dtype(base.dtype))
+
+    def _structure(self) -> Any:
+        numbers = {v: i for i, v in enumerate((*self.reads, *self.equations))}
+        place = self.accesses.told()
+
+        def source(x: Any) -> Any:
+            if not isinstance(x, Value):
+                return elementwise.told(x)
+            base = self._views[x].base
+            return elementwise.told(base) if is_made(base) else numbers[x if x in numbers else base]
+
+        return (
+            self.shape,
+            tuple(map(place, self.reads.values())),
+            tuple((v.op, v.dtype, *map(source, v.inputs)) for v in self.equations),
+            source(self.value),
+        )
+
+
+def _leading_to(value: Value, equations: Sequence[Value], views: dict[Value, View]) -> list[Value]:
+    """Those of the equations, which are in order, that a value is made by."""
+    needed, found = {value}, []
+    for equation in reversed(equations):
+        if equation in needed:
+            needed.update(views[o].base for o in equation.operands)
+            found.append(equation)
+    return found[::-1]
+
+
+@lru_cache(1024)
+def turned(view: View) -> tuple[Shape, Shape] | None:
+    """The shape that a value has in memory, and the order of dimensions in which a view sees all of it, each element
+    once; None if it sees it otherwise.
+    """
+    rank = len(view.shape)
+    order = sorted(range(rank), key=lambda d: (view.shape[d] > 1, -view.strides[d]))
+    shape = tuple(view.shape[d] for d in order)
+    strides = tuple(view.strides[d] for d in order)
+    same = all(n == 1 or s == own for n, s, own in zip(shape, strides, row_major(shape), strict=True))
+    if view.offset or not same or prod(shape) != view.base.size:
+        return None
+    return shape, tuple(order.index(d) for d in range(rank))
+
+
+def _matrix(view: View) -> Matrix:
+    return Matrix(view.strides[:-2], view.strides[-2], view.strides[-1])

@@ -1,0 +1,160 @@
+"""Draws for eager calls, any number at once: uniforms, normals, integers and permutations, bit for bit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.compiler.cache.object_cache import compile_kernel
+from adjoint.compiler.kernels.random import box_muller
+from adjoint.compiler.kernels.random.draw import SPARE, filled, unit
+from adjoint.compiler.kernels.random.mt19937 import SCRATCH, U64, draw
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.engine import load
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.compiler.llvm.types import F32, F64, I64, PTR, U8, U32, Reg, Type
+from adjoint.compiler.runtime.cpython_layout import DATA, reads_arrays
+from adjoint.core.random.box_muller import BLOCK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WORDS = {F32: 1, F64: 2}  # of the stream for each number
+Function = Callable[..., None]
+
+
+class Drawer:
+    """Takes numbers from the stream whose state lies in `memory`; one draw at a time."""
+
+    def __init__(self, memory: NDArray[np.uint32]) -> None:
+        self._memory = memory
+        self._scratch = np.empty(SCRATCH + SPARE + 8, np.uint8)  # and the address of what is spare
+        self._places = memory.ctypes.data, self._scratch.ctypes.data
+        self._functions = _functions()
+
+    def uniforms(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        """Uniform on [0, 1), (count,), float32 or float64."""
+        return self._drawn("uniforms", count, kind)
+
+    def normals(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        """Standard normals, (count,), float32 or float64, of which there are 16 or more."""
+        return self._drawn("normals", count, kind)
+
+    def integers(self, count: int, low: int, span: int) -> NDArray[np.int64]:
+        """low + w mod span for `count` > 0 words w, int64; the span is below 2**28."""
+        out = np.empty(count, np.int64)
+        self._functions["integers", 8](*self._places, _place(out), count, low, span)
+        return out
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """The integers below `count` > 1, shuffled by a word for each but the last, int64."""
+        out = np.arange(count, dtype=np.int64)
+        self._functions["permutation", 8](*self._places, _place(out), count)
+        return out
+
+    def _drawn(self, name: str, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        out = np.empty(count, kind)
+        self._functions[name, kind.itemsize](*self._places, _place(out), count)
+        return out
+
+
+def _place(array: Any) -> Any:
+    """Where the address of an array's elements is found; `array.ctypes.data` would take longer than a short draw."""
+    return id(array) + DATA if reads_arrays() else ctypes.byref(ctypes.c_void_p(array.ctypes.data))
+
+
+@cache
+def _functions() -> dict[tuple[str, int], Function]:
+    """By what is drawn and the bytes of a number; Python's lock is free while one runs."""
+    engine = load([compile_kernel(_text(host()))])
+    engine.keep()
+    places = [ctypes.c_void_p] * 3
+    kind = ctypes.CFUNCTYPE(None, *places, ctypes.c_int64)
+    ranged = ctypes.CFUNCTYPE(None, *places, *[ctypes.c_int64] * 3)
+    found: dict[tuple[str, int], Function] = {
+        (name, number.bits // 8): kind(engine.address(f"adjoint_{name}{number.bits}"))
+        for name in ("uniforms", "normals")
+        for number in WORDS
+    }
+    found["integers", 8] = ranged(engine.address("adjoint_integers"))
+    found["permutation", 8] = kind(engine.address("adjoint_permutation"))
+    return found
+
+
+def _text(target: Target) -> str:
+    b = Builder()
+    for kind in WORDS:
+        _write_uniforms(b, kind, target)
+        _write_normals(b, kind)
+    _write_integers(b, target)
+    _write_permutation(b, target)
+    return b.text()
+
+
+def _write_uniforms(b: Builder, kind: Type, target: Target) -> None:
+    per = WORDS[kind]
+    name = f"adjoint_uniforms{kind.bits}"
+    with b.function(name, [PTR, PTR, PTR, I64], visible=True) as (state, scratch, place, count):
+        out = b.load(place, PTR)
+        lanes = target.lanes(Type("u", 32 * per))
+        draw(b, state, scratch, count, per, target, filled(b, out, per, lanes, lambda words, _: unit(b, words)))
+
+
+def _write_normals(b: Builder, kind: Type) -> None:
+    """Uniforms where the normals are to be, then block by block; the last block from uniforms of its own."""
+    uniforms, block = f"adjoint_uniforms{kind.bits}", f"block{kind.bits}"
+    with b.function(block, [PTR, PTR]) as (source, result):
+        box_muller.transform(b, source, result, kind, 0.0, 1.0)
+    name = f"adjoint_normals{kind.bits}"
+    with b.function(name, [PTR, PTR, PTR, I64], visible=True) as (state, scratch, place, count):
+        out = b.load(place, PTR)
+        b.call(uniforms, [state, scratch, place, count])
+        with b.loop(0, b.shr(count, BLOCK.bit_length() - 1)) as turn:
+            at = b.gep(out, b.mul(turn.index, BLOCK), kind)
+            b.call(block, [at, at])
+        with b.when(b.ne(b.bitwise_and(count, BLOCK - 1), 0)):
+            spare = b.gep(scratch, SCRATCH, U8)
+            b.store(spare, b.gep(scratch, SCRATCH + SPARE, U8))
+            b.call(uniforms, [state, scratch, b.gep(scratch, SCRATCH + SPARE, U8), b.constant(BLOCK, I64)])
+            b.call(block, [spare, b.gep(out, b.sub(count, BLOCK), kind)])
+
+
+def _write_integers(b: Builder, target: Target) -> None:
+    """The quotient by way of float64, which may be one off; a division of integers takes ten times as long."""
+    lanes = target.lanes(U32)
+    with b.function("adjoint_integers", [PTR, PTR, PTR, I64, I64, I64], visible=True) as (
+        state, scratch, place, count, low, span,
+    ):  # fmt: skip
+        out = b.load(place, PTR)
+        inverse = b.div(b.constant(1.0, F64), b.cast(span, F64))
+
+        def number(words: Reg, _: Reg) -> Reg:
+            word = b.cast(words, I64)
+            rest = b.sub(word, b.mul(b.cast(b.mul(b.cast(word, F64), inverse), I64), span))
+            rest = b.select(b.lt(rest, 0), b.add(rest, span), rest)
+            return b.add(b.select(b.lt(rest, span), rest, b.sub(rest, span)), low)
+
+        draw(b, state, scratch, count, 1, target, filled(b, out, 1, lanes, number))
+
+
+def _write_permutation(b: Builder, target: Target) -> None:
+    """Fisher and Yates from the front: as the words come, each swaps the next place with it or one behind it."""
+    with b.function("adjoint_permutation", [PTR, PTR, PTR, I64], visible=True) as (state, scratch, place, count):
+        out = b.load(place, PTR)
+
+        def swap(buffer: Reg, first: Reg, words: Reg) -> None:
+            with b.loop(0, words) as turn:
+                place = b.add(first, turn.index)
+                word = b.cast(b.load(b.gep(buffer, turn.index, U32), U32), U64)
+                left = b.cast(b.sub(count, place), U64)
+                other = b.add(place, b.cast(b.remainder(word, left), I64))
+                here, there = b.gep(out, place, I64), b.gep(out, other, I64)
+                held = b.load(here, I64)
+                b.store(b.load(there, I64), here)
+                b.store(held, there)
+
+        draw(b, state, scratch, b.sub(count, 1), 1, target, swap)

@@ -1,0 +1,34 @@
+"""Draws from a random stream as kernels of a graph."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.kernels.kernel import Kernel, Known
+from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.random.draw import plan_draw, write_draw
+from adjoint.compiler.llvm.jit.target import Target
+
+if TYPE_CHECKING:
+    from adjoint.compiler.passes.fusion import Fusion
+    from adjoint.compiler.passes.fusion_group import Group
+
+
+def accepts(value: Value, views: dict[Value, View], target: Target) -> bool:
+    """True if a kernel can draw what the equation says."""
+    return not value.operands and plan_draw(value) is not None
+
+
+def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+    """The kernel of a draw."""
+    root = group.root
+    assert root is not None
+    plan = plan_draw(root)
+    assert plan is not None
+    key = repr(plan)
+    if key not in known:
+        known[key] = coded("draw", key, [root.op], target, partial(write_draw, plan, target))
+    return Kernel(*known[key], [root], group, scratch=plan.scratch, generator=root.params["generator"])

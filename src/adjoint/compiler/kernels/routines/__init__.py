@@ -1,1 +1,0 @@
-"""Routines: native functions for small arrays of any size, which eager calls take where NumPy would need several."""

@@ -1,0 +1,89 @@
+"""Functions of each element by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.kernels.small_arrays.entry import Array, Routine, Writer, sweep
+from adjoint.compiler.llvm.types import BOOL, Reg, Type
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.builder import Builder
+
+
+def _elementwise(function: Callable[..., Reg], arrays: int) -> Writer:
+    """The routine of `arrays` operands, then numbers: function(b, *elements, *numbers)."""
+
+    def write(b: Builder, kind: Type, lanes: int, *operands: Array | Reg) -> None:
+        given, numbers = (*operands[:arrays], operands[-1]), operands[arrays:-1]
+
+        def body(index: Reg, mask: Reg | None) -> list[Reg]:
+            places = [b.gep(a.data, index, kind) for a in given if isinstance(a, Array)]
+            values = [b.load(place, kind.of(lanes), mask) for place in places[:-1]]
+            spread = [b.broadcast(n, lanes) for n in numbers if isinstance(n, Reg)]
+            b.store(function(b, *values, *spread), places[-1], mask)
+            return []
+
+        assert isinstance(given[0], Array)
+        sweep(b, given[0].size, lanes, [], body)
+
+    return write
+
+
+def _below(b: Builder, x: Reg) -> Reg:
+    """Φ(x), the normal distribution function."""
+    return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
+
+
+def _gelu(b: Builder, x: Reg) -> Reg:
+    return b.mul(x, _below(b, x))
+
+
+def _gelu_dx(b: Builder, g: Reg, x: Reg) -> Reg:
+    density = b.mul(b.exp(b.mul(b.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return b.mul(g, b.fma(x, density, _below(b, x)))
+
+
+def _clamp(b: Builder, x: Reg, low: Reg, high: Reg) -> Reg:
+    return b.minimum(b.maximum(x, low), high)
+
+
+def _where(b: Builder, kind: Type, lanes: int, condition: Array, x: Array | Reg, y: Array | Reg, out: Array) -> None:
+    """x where the condition holds, else y, of which one may be a number."""
+
+    def element(of: Array | Reg, index: Reg, mask: Reg | None) -> Reg:
+        if isinstance(of, Array):
+            return b.load(b.gep(of.data, index, kind), kind.of(lanes), mask)
+        return b.broadcast(of, lanes)
+
+    def body(index: Reg, mask: Reg | None) -> list[Reg]:
+        chosen = b.load(b.gep(condition.data, index, BOOL), BOOL.of(lanes), mask)
+        value = b.select(chosen, element(x, index, mask), element(y, index, mask))
+        b.store(value, b.gep(out.data, index, kind), mask)
+        return []
+
+    sweep(b, condition.size, lanes, [], body)
+
+
+def _masked(
+    b: Builder, kind: Type, lanes: int, x: Array, condition: Array, value: Reg, out: Array, keeps: bool
+) -> None:
+    """x where the condition is as `keeps`, else the value."""
+    first, second = (x, value) if keeps else (value, x)
+    _where(b, kind, lanes, condition, first, second, out)
+
+
+ROUTINES = {
+    "relu": Routine("x", _elementwise(lambda b, x: b.maximum(x, 0.0), 1)),
+    "sigmoid": Routine("x", _elementwise(lambda b, x: b.sigmoid(x), 1)),
+    "silu": Routine("x", _elementwise(lambda b, x: b.silu(x), 1)),
+    "gelu": Routine("x", _elementwise(_gelu, 1)),
+    "gelu_dx": Routine("xx", _elementwise(_gelu_dx, 2)),
+    "clamp": Routine("xff", _elementwise(_clamp, 1)),
+    "where": Routine("bxx", _where, like=1),
+    "masked_fill": Routine("xbf", partial(_masked, keeps=False)),
+    "masked_keep": Routine("xbf", partial(_masked, keeps=True)),
+}

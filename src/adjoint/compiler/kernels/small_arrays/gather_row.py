@@ -1,0 +1,78 @@
+"""One element of each row by its index: gather, and the negative log likelihood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.kernels.small_arrays.entry import ALL, Array, Routine, sweep
+from adjoint.compiler.llvm.types import BOOL, I64, Reg, Type
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.builder import Builder
+
+
+def _gather(b: Builder, kind: Type, lanes: int, x: Array, indices: Array, out: Array) -> Reg:
+    """out[r, j] = x[r, indices[r, j]]; left alone where an index is negative or too large."""
+    lanes = min(lanes, 8)
+    within = _within(b, indices, x.last, lanes)
+    with b.when(within):
+        rows = b.floor_divide(indices.size, indices.last)
+        with b.loop(0, rows) as row:
+            source = b.gep(x.data, b.mul(row.index, x.last), kind)
+            start = b.mul(row.index, indices.last)
+
+            def body(index: Reg, mask: Reg | None) -> list[Reg]:
+                at = b.add(start, index)
+                which = b.load(b.gep(indices.data, at, I64), I64.of(lanes), mask)
+                b.store(b.gather(source, which, kind.of(lanes), mask), b.gep(out.data, at, kind), mask)
+                return []
+
+            sweep(b, indices.last, lanes, [], body)
+    return within
+
+
+def _within(b: Builder, indices: Array, size: Reg, lanes: int) -> Reg:
+    """Whether all indices lie in [0, size)."""
+
+    def body(index: Reg, mask: Reg | None, fine: Reg) -> list[Reg]:
+        i = b.load(b.gep(indices.data, index, I64), I64.of(lanes), mask)
+        right = b.logical_and(b.ge(i, 0), b.lt(i, size))
+        right = right if mask is None else b.logical_or(right, b.logical_not(mask))
+        return [b.logical_and(fine, right)]
+
+    return b.hand(sweep(b, indices.size, lanes, [b.constant(True, BOOL.of(lanes))], body)[0])
+
+
+def _mean_nll(b: Builder, kind: Type, lanes: int, logs: Array, target: Array, out: Array) -> Reg:
+    """-Σ logs[r, target[r]] / rows; left alone where a class is negative or too large."""
+    lanes = min(lanes, 8)
+    within = _within(b, target, logs.last, lanes)
+    with b.when(within):
+
+        def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
+            which = b.load(b.gep(target.data, index, I64), I64.of(lanes), mask)
+            row = b.mul(b.add(b.broadcast(index, lanes), b.iota(lanes)), logs.last)
+            value = b.gather(logs.data, b.add(row, which), kind.of(lanes), mask)
+            return [b.add(total, value)]
+
+        total = b.hsum(sweep(b, target.size, lanes, [b.constant(0.0, kind.of(lanes))], body)[0])
+        b.store(b.neg(b.div(total, b.cast(target.size, kind))), out.data)
+    return within
+
+
+def _mean_nll_dx(b: Builder, kind: Type, lanes: int, g: Array, target: Array, dx: Array, done: Array) -> Reg:
+    """-g / rows written at each target into `dx`, which is full of 0."""
+    within = _within(b, target, dx.last, min(lanes, 8))
+    with b.when(within):
+        share = b.neg(b.div(b.load(g.data, kind), b.cast(target.size, kind)))
+        with b.loop(0, target.size) as row:
+            which = b.load(b.gep(target.data, row.index, I64), I64)
+            b.store(share, b.gep(dx.data, b.add(b.mul(row.index, dx.last), which), kind))
+    return within
+
+
+ROUTINES = {
+    "gather": Routine("xi", _gather, like=1),
+    "mean_nll": Routine("xi", _mean_nll, less=ALL),
+    "mean_nll_dx": Routine("xix", _mean_nll_dx, less=ALL),
+}

@@ -1,0 +1,66 @@
+"""Whole updates of a parameter by an optimizer, in place: rounded where the optimizer's own operations round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.kernels.small_arrays.entry import ALL, Array, Routine, Writer, sweep
+from adjoint.compiler.llvm.types import Reg, Type
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.builder import Builder
+
+
+def _in_place(arrays: int, update: Callable[..., dict[int, Reg]]) -> Writer:
+    """The routine of `arrays` arrays of one shape, then numbers: update(b, *elements, *numbers) gives new elements."""
+
+    def write(b: Builder, kind: Type, lanes: int, *operands: Array | Reg) -> None:
+        given = [a for a in operands[:arrays] if isinstance(a, Array)]
+        numbers = [b.broadcast(n, lanes) for n in operands[arrays:-1] if isinstance(n, Reg)]
+
+        def body(index: Reg, mask: Reg | None) -> list[Reg]:
+            places = [b.gep(a.data, index, kind) for a in given]
+            elements = [b.load(place, kind.of(lanes), mask) for place in places]
+            for i, value in update(b, *elements, *numbers).items():
+                b.store(value, places[i], mask)
+            return []
+
+        sweep(b, given[0].size, lanes, [], body)
+
+    return write
+
+
+def _with_decay(b: Builder, g: Reg, p: Reg, weight_decay: Reg) -> Reg:
+    return b.select(b.ne(weight_decay, 0.0), b.add(g, b.mul(p, weight_decay)), g)
+
+
+def _adam(
+    b: Builder, p: Reg, g: Reg, mean: Reg, square: Reg, shrink: Reg, weight_decay: Reg, near1: Reg, far2: Reg,
+    near2: Reg, eps: Reg, descent: Reg, lift: Reg,
+) -> dict[int, Reg]:  # fmt: skip
+    p = b.mul(p, shrink)
+    g = _with_decay(b, g, p, weight_decay)
+    mean = b.add(mean, b.mul(b.sub(g, mean), near1))
+    square = b.add(b.mul(square, far2), b.mul(b.mul(g, near2), g))
+    size = b.add(b.mul(b.sqrt(square), lift), eps)
+    return {0: b.add(p, b.div(b.mul(mean, descent), size)), 2: mean, 3: square}
+
+
+def _sgd(b: Builder, p: Reg, g: Reg, descent: Reg, weight_decay: Reg, momentum: Reg, share: Reg) -> dict[int, Reg]:
+    return {0: b.add(p, b.mul(_with_decay(b, g, p, weight_decay), descent))}
+
+
+def _momentum(
+    b: Builder, p: Reg, g: Reg, buffer: Reg, descent: Reg, weight_decay: Reg, momentum: Reg, share: Reg
+) -> dict[int, Reg]:
+    buffer = b.add(b.mul(buffer, momentum), b.mul(_with_decay(b, g, p, weight_decay), share))
+    return {0: b.add(p, b.mul(buffer, descent)), 2: buffer}
+
+
+# The array that each answers with has no meaning but that the work is done.
+ROUTINES = {
+    "adam": Routine("xxxxffffffff", _in_place(4, _adam), less=ALL),
+    "sgd": Routine("xxffff", _in_place(2, _sgd), less=ALL),
+    "momentum": Routine("xxxffff", _in_place(3, _momentum), less=ALL),
+}

@@ -1,0 +1,71 @@
+"""Sums and extremes along rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.kernels.small_arrays.entry import ALL, Array, Routine
+from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
+from adjoint.compiler.llvm.types import F64, I64, Reg, Type
+
+if TYPE_CHECKING:
+    from adjoint.compiler.llvm.builder import Builder
+
+BEYOND = 2**62
+
+FEW = 2**13  # elements that are summed one after another
+
+
+def _sum(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
+    _folded(b, kind, lanes, x, out, lambda total, length: total)
+
+
+def _mean(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
+    _folded(b, kind, lanes, x, out, lambda total, length: b.div(total, b.cast(length, kind)))
+
+
+def _folded(b: Builder, kind: Type, lanes: int, x: Array, out: Array, finish: Callable[[Reg, Reg], Reg]) -> None:
+    """Sums in float64, then finished: of float32 no more than the total is rounded, which is infinite where it is."""
+    rows = Rows(b, kind, lanes, x, count=out.size)
+    with rows.each() as row:
+
+        def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
+            return [b.add(total, b.cast(rows.load(0, index, mask), F64))]
+
+        total = b.hsum(rows.sweep([b.constant(0.0, F64.of(lanes))], body)[0])
+        b.store(finish(b.cast(total, kind), rows.length), b.gep(out.data, row, kind))
+
+
+def _extreme(b: Builder, kind: Type, lanes: int, x: Array, places: Array, values: Array, largest: bool) -> None:
+    """The largest or smallest of each row and the first place where it stands; NaN goes before all."""
+    rows = Rows(b, kind, lanes, x)
+    with rows.each() as row:
+        top = rows.extreme(0, largest)
+
+        def body(index: Reg, mask: Reg | None, first: Reg, undefined: Reg) -> list[Reg]:
+            value = rows.load(0, index, mask)
+            here = b.add(b.broadcast(index, lanes), b.iota(lanes))
+
+            def earliest(holds: Reg, best: Reg) -> Reg:
+                holds = holds if mask is None else b.logical_and(holds, mask)
+                return b.minimum(b.select(holds, here, BEYOND), best)
+
+            return [earliest(b.eq(value, top), first), earliest(b.isnan(value), undefined)]
+
+        nowhere = b.constant(BEYOND, I64.of(lanes))
+        first, undefined = (b.hmin(found) for found in rows.sweep([nowhere, nowhere], body))
+        is_nan = b.lt(undefined, BEYOND)
+        b.store(b.select(is_nan, float("nan"), top), b.gep(values.data, row, kind))
+        b.store(b.select(is_nan, undefined, first), b.gep(places.data, row, I64))
+
+
+ROUTINES = {
+    "sum": Routine("x", _sum, less=1, most=FEW),
+    "sum_of_all": Routine("x", over_all(_sum), less=ALL, most=FEW),
+    "mean": Routine("x", _mean, less=1, most=FEW),
+    "mean_of_all": Routine("x", over_all(_mean), less=ALL, most=FEW),
+    "max": Routine("xi", partial(_extreme, largest=True), less=1),
+    "min": Routine("xi", partial(_extreme, largest=False), less=1),
+}

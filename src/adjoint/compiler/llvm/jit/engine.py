@@ -1,0 +1,90 @@
+"""Object code made callable in this process, and given back when its owner lets go of it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from adjoint.compiler.llvm.jit import elf_loader, target
+from adjoint.compiler.llvm.jit.target import binding
+
+
+class Engine:
+    """Loaded kernels. Their addresses are valid for as long as this object lives."""
+
+    def __init__(self, code: Any) -> None:
+        _open[id(self)] = code
+
+    def address(self, symbol: str) -> int:
+        """Where a kernel starts; KeyError if no object has it."""
+        address = int(_open[id(self)].get_function_address(symbol))
+        if not address:
+            raise KeyError(f"no kernel named {symbol} was loaded")
+        return address
+
+    def keep(self) -> None:
+        """Have the code stay until the process ends, whatever Python's shutdown takes apart."""
+        for held in (self, _open[id(self)]):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+
+    def __del__(self) -> None:
+        code = _open.pop(id(self), None)
+        if code is not None:
+            code.close()
+
+
+# An engine of LLVM's that dies in a cycle would be disposed in any order, perhaps after the context it needs: here no
+# cycle reaches it.
+_open: dict[int, Any] = {}
+
+
+def load(objects: Iterable[bytes]) -> Engine:
+    """Link objects to the process and to each other; LookupError names functions that neither has."""
+    objects = list(objects)
+    return Engine(elf_loader.link(objects) or _linked(objects))
+
+
+def _linked(objects: list[bytes]) -> Any:
+    """The same by LLVM, for whatever machine."""
+    # LLVM ends the process over a symbol it cannot find, so they are looked up first.
+    missing = sorted(symbol for symbol in _undefined(objects) if not _find(symbol))
+    if missing:
+        raise LookupError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
+    # No lock: llvmlite takes one around each call, and no two of these share an engine.
+    engine = target.host().new_engine()
+    for data in objects:
+        engine.add_object_file(binding().ObjectFileRef.from_data(data))
+    engine.finalize_object()
+    return engine
+
+
+def _find(symbol: str) -> bool:
+    if binding().address_of_symbol(symbol):
+        return True
+    _load_mathematics()
+    return bool(binding().address_of_symbol(symbol))
+
+
+@cache
+def _load_mathematics() -> None:
+    """Load C's mathematics: an interpreter that is linked without it has it somewhere still."""
+    try:
+        binding().load_library_permanently("libm.so.6")  # glibc's: to ask for the name takes another process
+    except RuntimeError:
+        import ctypes.util
+
+        library = ctypes.util.find_library("m")
+        if library:
+            binding().load_library_permanently(library)
+
+
+def _undefined(objects: Iterable[bytes]) -> set[str]:
+    """The functions that ELF objects use and none of them defines; other formats are not read."""
+    used, defined = set[str](), set[str]()
+    for data in objects:
+        if elf_loader.is_object(data):
+            for symbol in elf_loader.Object(data).symbols:
+                (used if symbol.section == 0 else defined).add(symbol.name)
+    return used - defined - {"", "_GLOBAL_OFFSET_TABLE_"}

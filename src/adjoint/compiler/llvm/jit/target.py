@@ -1,0 +1,156 @@
+"""The machine kernels are compiled for: its vector width, its name in cache keys, and the code generator.
+
+LLVM is brought in when something is to be compiled: where all code is there already, it is not needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import llvmlite
+
+from adjoint.compiler.cache.disk_cache import own_disk
+from adjoint.compiler.cache.hashing import digest
+from adjoint.compiler.llvm.jit.amx_permission import permitted
+from adjoint.compiler.llvm.types import Type
+from adjoint.core.runtime.fork_safety import awaited
+from adjoint.core.runtime.gc_pause import uncollected
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+# Not position-independent: the engine resolves every object's constants against one object's offset table, so that of
+# several objects linked together some would read others' numbers.
+OPTIONS: dict[str, Any] = {"opt": 2, "reloc": "static", "codemodel": "jitdefault"}
+KIND = ".machine"  # of what LLVM has told of a machine
+QUICK = "; compiled quickly\n"  # begins a module whose compilation counts for more than its own time
+
+
+class Target:
+    """One machine: a triple, a CPU whose timings schedule the code, and the features which decide what it may use.
+
+    `version`: LLVM's; asked for if it is not given.
+    """
+
+    def __init__(self, triple: str, cpu: str, features: str, version: str = "") -> None:
+        self.triple, self.cpu, self.features = triple, cpu, features
+        self.version = version or ".".join(map(str, binding().llvm_version_info))
+
+    @classmethod
+    def from_triple(cls, triple: str, cpu: str = "", features: str = "") -> Target:
+        """Any machine LLVM was built for, to read its assembly."""
+        binding().initialize_all_targets()
+        binding().initialize_all_asmprinters()
+        return cls(triple, cpu, features)
+
+    @cached_property
+    def vector_bits(self) -> int:
+        """The width of the widest vector register: 512, 256 or 128."""
+        if not self.triple.startswith(("x86_64", "i386", "i686")):
+            return 128
+        enabled = {feature for feature in self.features.split(",") if feature.startswith("+")}
+        if "+avx512f" in enabled:
+            return 512
+        return 256 if "+avx2" in enabled else 128
+
+    def lanes(self, type: Type) -> int:
+        """How many elements of a scalar type one register holds."""
+        return self.vector_bits // max(type.bits, 8)
+
+    @cached_property
+    def _print(self) -> str:
+        built = f"llvm {self.version};llvmlite {llvmlite.__version__}"
+        return f"{self.triple};{self.cpu};{self.features};{OPTIONS};{built}"
+
+    def fingerprint(self) -> str:
+        """All that shapes machine code besides the IR."""
+        return self._print
+
+    def emit_object(self, text: str) -> bytes:
+        """A module's machine code as a relocatable object file; ValueError for text that is no LLVM assembly."""
+        return bytes((self._quick if text.startswith(QUICK) else self._machine).emit_object(self._parse(text)))
+
+    def emit_assembly(self, text: str) -> str:
+        """A module's machine code to read."""
+        return str(self._machine.emit_assembly(self._parse(text)))
+
+    def new_engine(self) -> llvm.ExecutionEngine:
+        """An empty engine which runs objects made for this target."""
+        return binding().create_mcjit_compiler(self._parse(""), self._new_machine(jit=True))
+
+    def _parse(self, text: str) -> llvm.ModuleRef:
+        # A context of its own, because the global one keeps every constant it has seen.
+        try:
+            module = binding().parse_assembly(text, context=binding().create_context())
+            module.triple, module.data_layout = self.triple, self._layout
+            module.verify()
+        except RuntimeError as error:
+            raise ValueError(f"invalid LLVM assembly: {error}") from None
+        return module
+
+    @cached_property
+    def _layout(self) -> str:
+        return str(self._machine.target_data)
+
+    @cached_property
+    def _machine(self) -> llvm.TargetMachine:
+        return self._new_machine(jit=False)
+
+    @cached_property
+    def _quick(self) -> llvm.TargetMachine:
+        return self._new_machine(jit=False, opt=0)
+
+    def _new_machine(self, **options: Any) -> llvm.TargetMachine:
+        # No passes run over the IR: it is written in explicit vectors, and they cost more time than they save.
+        given = {**OPTIONS, **options}
+        return (
+            binding()
+            .Target.from_triple(self.triple)
+            .create_target_machine(cpu=self.cpu, features=self.features, **given)
+        )
+
+
+@cache
+def binding() -> Any:
+    """LLVM, ready to compile for this machine."""
+    with uncollected():
+        import llvmlite.binding as llvm
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    awaited(llvm.ffi.lib._lock._lock)  # LLVM has locks of its own beneath this one, which nobody can renew
+    return llvm
+
+
+@cache
+def host() -> Target:
+    """The machine this process runs on: as LLVM told an earlier process on it, or tells now."""
+    disk, key = own_disk(), _known_as()
+    known = disk.read(key, KIND) if disk and key else None
+    if known is not None:
+        triple, cpu, features, version = known.decode().split("\n")
+        return Target(triple, cpu, permitted(features), version)
+    # The name may be of a lesser machine than the features, or of a greater one: only these say what may be used.
+    features = binding().get_host_cpu_features().flatten()
+    found = Target(binding().get_process_triple(), binding().get_host_cpu_name(), permitted(features))
+    if disk and key:
+        disk.write(key, f"{found.triple}\n{found.cpu}\n{features}\n{found.version}".encode(), KIND)
+    return found
+
+
+def _known_as() -> str | None:
+    """What tells this machine with this LLVM from others; None where that is not known to be all that matters."""
+    library = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            lines = file.read(8192).partition(b"\n\n")[0].splitlines()
+        status = os.stat(library)
+    except OSError:
+        return None
+    facts = sorted(line for line in lines if not line.startswith((b"cpu MHz", b"bogomips", b"processor")))
+    if not any(line.startswith(b"flags") for line in facts):
+        return None
+    made = (llvmlite.__version__, library, status.st_size, status.st_mtime_ns, sys.maxsize, os.uname().machine)
+    return digest(repr((made, facts)))

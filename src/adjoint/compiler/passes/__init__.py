@@ -1,0 +1,33 @@
+"""Passes: from a graph to a better graph, and to the plan of its kernels and its memory.
+
+Modules, in reading order:
+
+- `checkpoint`: Checkpoints in a graph: what their gradient needs of them is computed again, from what went into them.
+- `constant_folding`: What an equation gives is known before it runs if all its operands are: constants, and what
+  repeats one number.
+- `fusion_group`: Groups: equations that run together, what they need, and an order in which they can run.
+- `index_checks`: Checks of indices that nothing has checked yet: where NumPy would raise, native code would read
+  something else.
+- `materialize`: Deciding what lies in memory: movements become views, and copies are put where a view cannot say it.
+- `memory_plan`: The memory plan: a place in one aligned arena for every intermediate value, shared by those never
+  needed at once.
+- `pattern`: Patterns: the first half of a rule, traced once into ops with holes, is looked for among the step's
+  equations.
+- `fusion`: Grouping equations into kernels: what shares an iteration space is computed in one kernel, nothing stored
+  between.
+- `partition`: A step whose `backward()` is called outside: its gradient as equations, and the cut between the two
+  programs.
+- `rules`: Rewrite rules: each a Python function that yields an expression, and then another of equal value, to the
+  last bit.
+- `cost_model`: What an equation and a group of them cost: bytes read, bytes written, arithmetic operations.
+- `rematerialize`: What backward reads of the forward pass and is made again there from less memory, instead of being
+  kept for it.
+- `gated_matmul`: Products whose columns are gates: a weight that a loop multiplies by is laid out once, those of a
+  unit side by side.
+- `inline_producers`: Deciding what is stored and what is computed again where it is read: memory costs more than a
+  few operations.
+- `matmul_rewrites`: Matrix products in the form that costs least: a long one for a sum of many, operands turned and
+  not results.
+- `simplify`: Graph to graph: rules applied, constants computed, equal equations shared, and what nobody needs left
+  out.
+"""

@@ -1,0 +1,75 @@
+"""What an equation gives is known before it runs if all its operands are: constants, and what repeats one number."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Constant, Value
+from adjoint.compiler.ir.interpreter import ELEMENTWISE, evaluate_equation
+from adjoint.core.op.spec import broadcast_shapes
+
+MOST = 1 << 16  # elements of what is computed, or read, before a program runs
+REPEATING = ("expand", "reshape", "permute")
+LITERAL = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where"})
+
+
+def folded(value: Value) -> Any:
+    """The array that an equation of constants gives, as the reference executor has it; None if it is not one.
+
+    None too for effects, errors, and where many elements would be kept in place of few.
+    """
+    operands = value.operands
+    if value.op.effect or not operands or not all(isinstance(x.source, Constant) for x in operands):
+        return None
+    if value.size > max(1, *(x.size for x in operands)) or sum(x.size for x in operands) > MOST:
+        return None
+    try:
+        return np.array(evaluate_equation(value, {x: x.source.array for x in operands}), order="C")
+    except (ValueError, TypeError, IndexError, RuntimeError, OverflowError):
+        return None  # the program raises it, when it runs
+
+
+def plain_inputs(value: Value) -> tuple[Any, ...]:
+    """The inputs of an elementwise equation: numbers for what repeats one, nothing expanded that broadcasts anyway."""
+    if value.op.family not in ELEMENTWISE:
+        return value.inputs
+    inputs, changed = list(value.inputs), False
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Value):
+            continue
+        number = _literal(value, i, inputs) if value.op.name in LITERAL else None
+        narrow = number if number is not None else x.inputs[0] if x.op is not None and x.op.name == "expand" else x
+        if narrow is not x and _shape([*inputs[:i], narrow, *inputs[i + 1 :]]) == value.shape:
+            inputs[i] = narrow
+            changed = True
+    return tuple(inputs) if changed else value.inputs
+
+
+def _shape(inputs: list[Any]) -> tuple[int, ...]:
+    return broadcast_shapes(*(x.shape for x in inputs if isinstance(x, Value)))
+
+
+def _literal(value: Value, i: int, inputs: list[Any]) -> Any:
+    """The number that input `i` repeats, where the equation gives it the same type as a literal."""
+    x = inputs[i]
+    if value.op.name == "where":
+        typed = i > 0 and x.dtype == value.dtype
+    else:
+        typed = any(isinstance(y, Value) and y.dtype == x.dtype for j, y in enumerate(inputs) if j != i)
+    return repeated(x) if typed and x.dtype.kind in "fiu" else None
+
+
+def repeated(value: Value) -> Any:
+    """The finite number that all elements of a value are; None if that is not known."""
+    while value.op is not None and value.op.name in REPEATING:
+        value = value.inputs[0]
+    if value.op is not None and value.op.family == "full":
+        number = np.full((), value.params["value"], value.dtype).item()
+    elif isinstance(value.source, Constant) and value.size == 1:
+        number = value.source.array.item()
+    else:
+        return None
+    return number if not isinstance(number, complex) and math.isfinite(number) else None

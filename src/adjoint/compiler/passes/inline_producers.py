@@ -1,0 +1,189 @@
+"""Deciding what is stored and what is computed again where it is read: memory costs more than a few operations.
+
+A value that a kernel would store only for others to read is computed by each of them instead, if that takes little
+arithmetic on what lies in memory anyway. So a gradient's mask, for instance, is made where the gradient is, and a
+normalised value from the value before, its mean and its deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import NamedTuple
+
+from adjoint.compiler.ir.graph import Graph, Value
+from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.passes.fusion import MOST, Fusion
+from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.passes.materialize import is_kernel_op, is_made, is_virtual
+from adjoint.compiler.passes.simplify import without_dead
+from adjoint.core.op.spec import Spec
+
+CHEAP = {
+    "abs", "add", "cast", "eq", "ge", "gt", "isnan", "le", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "lt", "maximum", "minimum", "mul", "ne", "neg", "relu", "square", "sub", "where",
+}  # fmt: skip
+OPERATIONS = 6  # cheap equations that are computed again rather than their result stored
+PACE = 2.5  # cheap equations for an element in the time of a byte
+LITTLE = 8  # times smaller than the value: memory that is read at no cost
+LARGE = 1 << 18  # bytes of a value for which a little input may be copied that the step could overwrite where it lies
+
+Reads = dict[Value, dict[Group, list[View]]]
+
+
+class Placed(NamedTuple):
+    """A graph with copies of equations for their readers, and which these are."""
+
+    graph: Graph
+    late: set[Value]
+
+
+def place(graph: Graph, written: Iterable[Value], precision: str = "highest") -> Placed:
+    """The graph in which cheap values are computed where they are read. `written`: inputs that the step overwrites."""
+    fusion = Fusion(graph, precision=precision)
+    chosen = _Choice(fusion, set(written)).chosen
+    return _copied(fusion, chosen) if chosen else Placed(graph, set())
+
+
+class _Choice:
+    """Which stored values are computed again, each with the equations that it takes."""
+
+    def __init__(self, fusion: Fusion, written: set[Value]) -> None:
+        self.fusion, self.written = fusion, written
+        self.readers = _readers(fusion)
+        self.outputs = set(fusion.graph.outputs)
+        self.chosen: dict[Value, list[Value]] = {}
+        for value in fusion.graph.equations:
+            if not is_virtual(value):
+                chain = self._chain_of(value)
+                if chain is not None:
+                    self.chosen[value] = chain
+
+    def _chain_of(self, value: Value) -> list[Value] | None:
+        """The equations, operands first, that give a stored value from memory; None if it is to be stored."""
+        group = self.fusion.maker[value]
+        if group.call or value not in group.stored or value in self.outputs or not self._is_cheap(value):
+            return None
+        readers = [g for g in self.readers.get(value, {}) if g is not group]
+        if not readers or not all(self._can_compute(g, value) for g in readers):
+            return None
+        chain: list[Value] = []
+        leaves: set[Value] = set()
+        if not self._collect(value, value, chain, leaves) or not all(self._times(g, value, chain) for g in readers):
+            return None
+        saved, times = value.nbytes, 0
+        for reader in readers:
+            if len(reader.equations) + len(chain) > MOST:
+                return None
+            count = self._times(reader, value, chain)
+            read = sum(leaf.nbytes for leaf in leaves if reader not in self.readers.get(leaf, {}))
+            saved += count * (value.nbytes - read)
+            times += count - 1
+        return chain if saved > times * len(chain) * value.size / PACE else None
+
+    def _is_cheap(self, value: Value) -> bool:
+        return value.op.name in CHEAP and is_kernel_op(value)
+
+    def _can_compute(self, reader: Group, value: Value) -> bool:
+        """True if a group reads a value element by element where it computes."""
+        if reader.call or reader.shape is None or (reader.again and not (value.origin and value.origin.backward)):
+            return False
+        views = self.readers[value][reader]
+        if reader.unit:
+            return False
+        if self._side(reader, value) is not None:
+            return len(views) == 1
+        return all(
+            value.size == prod(reader.shape) and (seen := v.reshape(reader.shape)) is not None and seen.is_linear
+            for v in views
+        )
+
+    def _side(self, reader: Group, value: Value) -> int | None:
+        """Which operand of a kernel's root a value is; None if it is none."""
+        operands = reader.root.operands if reader.root is not None else ()
+        return next((i for i, o in enumerate(operands) if self.fusion.views[o].base is value), None)
+
+    def _times(self, reader: Group, value: Value, chain: list[Value]) -> int:
+        """How often a reader would compute each element: a product each time it packs it; 0: it cannot."""
+        side = self._side(reader, value)
+        return 1 if side is None or reader.root is None else self.fusion.times_packed(reader.root, side, chain)
+
+    def _collect(self, value: Value, root: Value, chain: list[Value], leaves: set[Value]) -> bool:
+        """Add what computes `value`, and the memory it reads; False if that is too much."""
+        if value in chain:
+            return True
+        for operand in value.operands:
+            view = self.fusion.views[operand]
+            base = view.base
+            if is_made(base):
+                continue
+            little = base.nbytes * LITTLE <= root.nbytes and (base.op is not None or root.nbytes >= LARGE)
+            if self._is_in_memory(base) or little:
+                leaves.add(base)
+                continue
+            alike = base.op is not None and view.is_linear and base.shape == value.shape
+            if not (alike and self._is_cheap(base) and self._collect(base, root, chain, leaves)):
+                return False
+        chain.append(value)
+        return len(chain) <= OPERATIONS
+
+    def _is_in_memory(self, base: Value) -> bool:
+        """True if a value lies in memory whatever is decided here."""
+        if base.op is None:
+            return base not in self.written
+        maker = self.fusion.maker[base]
+        return base in maker.stored and base not in self.chosen
+
+
+def _readers(fusion: Fusion) -> Reads:
+    readers: Reads = {}
+    for group in fusion.groups:
+        for equation in group.equations:
+            for operand in equation.operands:
+                view = fusion.views[operand]
+                readers.setdefault(view.base, {}).setdefault(group, []).append(view)
+    return readers
+
+
+def _copied(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Placed:
+    """The graph in which each group that reads a chosen value has its own copy of the equations that give it."""
+    graph, out = fusion.graph, Graph(fusion.graph.name)
+    out.inputs = graph.inputs
+    renamed: dict[Value, Value] = {v: v for v in graph.inputs}
+    copies: dict[tuple[Group, Value], Value] = {}
+    late: set[Value] = set()
+
+    def resolved(value: Value, group: Group | None) -> Value:
+        """What stands for an operand in a group's equations."""
+        view = fusion.views[value]
+        if group is None or view.base not in chosen or fusion.maker[view.base] is group:
+            return renamed[value]
+        if value is not view.base:  # moved: the movement is copied too
+            key = group, value
+            if key not in copies:
+                moved = tuple(resolved(i, group) if isinstance(i, Value) else i for i in value.inputs)
+                copies[key] = out.add(value.op, moved, value.params, Spec(value.shape, value.dtype), value.origin)
+            return copies[key]
+        for each in chosen[value]:
+            key = group, each
+            if key not in copies:
+                inputs = tuple(inner(i, group) if isinstance(i, Value) else i for i in each.inputs)
+                copies[key] = out.add(each.op, inputs, each.params, Spec(each.shape, each.dtype), each.origin)
+                late.add(copies[key])
+        return copies[group, value]
+
+    def inner(value: Value, group: Group) -> Value:
+        base = fusion.views[value].base
+        if (group, base) in copies and value is base:
+            return copies[group, base]
+        if base in chosen or (group, base) in copies:
+            return resolved(value, group)
+        return renamed[value]
+
+    for v in graph.equations:
+        group = fusion.maker.get(v)
+        inputs = tuple(resolved(i, group) if isinstance(i, Value) else i for i in v.inputs)
+        renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+    out.outputs = [renamed[v] for v in graph.outputs]
+    out = without_dead(out)
+    return Placed(out, late & set(out.equations))

@@ -1,0 +1,142 @@
+"""The memory plan: a place in one aligned arena for every intermediate value, shared by those never needed at once.
+
+Memory that a step fills only late, that of the gradients, is lent until then to values which are needed most when the
+arena is fullest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from adjoint.compiler.ir.graph import Value
+
+ALIGNMENT = 64
+LENT = 1 << 16  # bytes of a value that is worth lending memory to
+LENDS = 1 << 20  # bytes in all that are worth lending
+
+
+class Span(NamedTuple):
+    """A value in need of memory, from the step that writes it to the last that reads it."""
+
+    value: Value
+    first: int
+    last: int
+
+
+class Plan(NamedTuple):
+    """Where each value lies, in bytes from the arena's start, and how large the arena is.
+
+    `late`: where, in a block of memory of their own, lie the values that were given as such; and `lent`: what lies in
+    that block before they are made. Empty both if nothing does.
+    """
+
+    offsets: dict[Value, int]
+    size: int
+    unshared: int  # the size it would have without reuse
+    late: dict[Value, int]
+    lent: dict[Value, int]
+
+    def __str__(self) -> str:
+        lent = sum(v.nbytes for v in self.lent)
+        besides = f"; {len(self.lent)} values of {lent} bytes lie where gradients will" if lent else ""
+        return f"arena of {self.size} bytes for {len(self.offsets)} values, {self.unshared} without reuse{besides}"
+
+
+def plan(spans: Iterable[Span], late: Sequence[Span] = (), since: int = 0) -> Plan:
+    """Place spans first fit, the largest first; two spans overlap in memory only if they do not in time.
+
+    `late` are values that have memory of their own, which is free from the step `since` until each is made.
+    """
+    spans = list(spans)
+    block, lent = _lend(spans, late, since)
+    order = sorted((s for s in spans if s.value not in lent), key=lambda s: (-s.value.nbytes, s.first))
+    arena = _Filled(len(order))
+    offsets = {span.value: arena.add(span) for span in order}
+    return Plan(offsets, arena.size, sum(map(_needed, order)), block, lent)
+
+
+class _Filled:
+    """Memory with spans in it."""
+
+    def __init__(self, most: int) -> None:
+        self.size = self._count = 0
+        self._placed = np.zeros((4, most), np.int64)  # start and end in memory, first and last step; by start
+
+    def add(self, span: Span, limit: int | None = None) -> int:
+        """Put a span at the lowest place with room for it, and tell that; −1 if it would pass the limit."""
+        n, needed = self._count, _needed(span)
+        starts, ends, firsts, lasts = self._placed[:, :n]
+        rivals = (firsts <= span.last) & (span.first <= lasts)
+        at = _lowest(starts[rivals], ends[rivals], needed)
+        if limit is not None and at + needed > limit:
+            return -1
+        i = np.searchsorted(starts, at)
+        self._placed[:, i + 1 : n + 1] = self._placed[:, i:n]
+        self._placed[:, i] = at, at + needed, span.first, span.last
+        self._count += 1
+        self.size = max(self.size, at + needed)
+        return at
+
+
+def _lend(spans: list[Span], late: Sequence[Span], since: int) -> tuple[dict[Value, int], dict[Value, int]]:
+    """Put large spans where those of `late` will be, as long as that makes less what is needed at one time."""
+    free = [s for s in spans if s.value.nbytes >= LENT and s.first >= since]
+    if not free or sum(s.value.nbytes for s in late) < LENDS:
+        return {}, {}
+    filled = _Filled(len(late) + len(free))
+    end = max(s.last for s in (*spans, *late)) + 1
+    block = {s.value: filled.add(s._replace(last=end)) for s in sorted(late, key=lambda s: -s.first)}
+    limit = filled.size
+    lent: dict[Value, int] = {}
+    change = np.zeros(end + 1, np.int64)  # of the bytes needed, from step to step
+    for span in spans:
+        _note(change, span, _needed(span))
+    while free:
+        fullest = change.cumsum().argmax()
+        # what is large for long goes to where there is most time
+        wanted = sorted(
+            (s for s in free if s.first <= fullest <= s.last), key=lambda s: -s.value.nbytes * (s.last - s.first)
+        )
+        before = len(lent)
+        for span in wanted:
+            offset = filled.add(span, limit)
+            if offset >= 0:
+                lent[span.value] = offset
+                _note(change, span, -_needed(span))
+        if len(lent) == before:
+            break
+        free = [s for s in free if s.value not in lent]
+    return (block, lent) if lent else ({}, {})
+
+
+def _note(change: Any, span: Span, size: int) -> None:
+    change[span.first] += size
+    change[span.last + 1] -= size
+
+
+def _lowest(starts: Any, ends: Any, size: int) -> int:
+    """The lowest place with room for `size` bytes between intervals, which come by their starts, or above them."""
+    below = np.maximum.accumulate(np.concatenate(([0], ends)))  # where what comes before each of them ends
+    room = np.flatnonzero(starts - below[:-1] >= size)
+    return int(below[room[0] if len(room) else -1])
+
+
+def _needed(span: Span) -> int:
+    """The bytes of a span's memory, up to a multiple of ALIGNMENT."""
+    return -(-max(span.value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def aligned_bytes(size: int) -> Any:
+    """`size` zero bytes that begin at a multiple of ALIGNMENT."""
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def aligned_array(value: Value) -> Any:
+    """An aligned array of the value's shape and type."""
+    return aligned_bytes(value.nbytes).view(value.dtype).reshape(value.shape)

@@ -1,0 +1,247 @@
+"""A step whose `backward()` is called outside: its gradient as equations, and the cut between the two programs.
+
+The autograd engine walks the traced history, so that hooks and custom Functions have their say; what it emits is the
+backward half. Of what that half reads, a value is saved by the forward half if making it again would cost more than
+keeping it, or if it cannot be made again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adjoint.autograd.engine import engine
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, Incoming, TraceError, Value
+from adjoint.compiler.passes.materialize import is_kernel_op, is_virtual
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.graph.node import RELEASED, Leaf
+from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor, wrap
+
+COSTS = {"mul": 1, "add": 1, "sub": 1, "neg": 1}  # in units of an addition, per element
+COSTLY = 4  # any other elementwise op
+WORTH = 16  # what writing an element, keeping it, and reading it again may cost in such units
+
+
+class Past(NamedTuple):
+    """The gradient of a traced step: for each of `leaves` the value in `gradients`, from the `incoming` ones."""
+
+    incoming: list[Value]
+    leaves: list[Leaf]
+    gradients: list[Value]
+
+
+class Derived(NamedTuple):
+    """The gradient of a step and the numbers of the results that it starts from; what those raise that have none."""
+
+    past: Past | None
+    wanted: list[int]
+    refused: dict[int, RuntimeError]
+
+
+class Half(NamedTuple):
+    """The backward half: its graph, whose n-th input is the n-th of `saved` or, after them, of `incoming`.
+
+    `saved` are values of the forward half: inputs, and what it computes. `whole` computes the gradients from inputs
+    alone, and from what was drawn at random: it is differentiable by them. `further` are the values it needs besides.
+    """
+
+    graph: Graph
+    saved: list[Value]
+    incoming: list[Value]
+    whole: Graph
+    further: list[Value]
+
+
+def derive(tracer: Tracer, results: list[Tensor]) -> Derived:
+    """The gradient of those results whose history is still there, and which these are; or why there is none."""
+    wanted = [i for i, r in enumerate(results) if r.node is not None and _is_open(r.node)]
+    try:
+        return Derived(*_derived(tracer, results, wanted), {})
+    except RuntimeError:
+        refused = {i: error for i in wanted if (error := _refusal(tracer, results, i)) is not None}
+        if not refused:
+            raise
+    return Derived(*_derived(tracer, results, [i for i in wanted if i not in refused]), refused)
+
+
+def _refusal(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | None:
+    """What `backward()` from one of the results alone would raise."""
+    try:
+        _derived(tracer, results, [i])
+    except TraceError:
+        raise
+    except RuntimeError as error:
+        return type(error)(*error.args)  # without the frames of the trace
+    return None
+
+
+def _derived(tracer: Tracer, results: list[Tensor], wanted: list[int]) -> tuple[Past | None, list[int]]:
+    """The gradient of these results. The graph stays as it was if there is none."""
+    leaves = list(_leaves([results[i].node for i in wanted]))
+    if not leaves:
+        return None, []
+    graph = tracer.graph
+    before = len(graph.equations)
+    incoming = [tracer.graph.input(results[i].array, Incoming(i)) for i in wanted]
+    hooks = [leaf.hooks for leaf in leaves]  # they see what arrives at last, outside
+    try:
+        for leaf in leaves:
+            leaf.hooks = None
+        with Scope(tracer=tracer, recording=False):
+            seeds = [(results[i].node, wrap(g)) for i, g in zip(wanted, incoming, strict=True)]
+            found = engine.run_grad(seeds, retain_graph=True, create_graph=False, targets=leaves)
+    except RuntimeError:
+        _take_back(graph, before, incoming)
+        raise
+    finally:
+        for leaf, held in zip(leaves, hooks, strict=True):
+            leaf.hooks = held
+    reached = [leaf for leaf in leaves if found.get(leaf) is not None]
+    return Past(incoming, reached, [tracer.adopt(found[leaf]) for leaf in reached]), wanted
+
+
+def _take_back(graph: Graph, before: int, incoming: list[Value]) -> None:
+    """Remove, after so many equations, what would have an effect, and what follows from it; all else is dead anyway."""
+    gone = set(incoming)
+    for v in graph.equations[before:]:
+        if v.op.effect or any(x in gone for x in v.operands):
+            gone.add(v)
+    graph.equations[before:] = [v for v in graph.equations[before:] if v not in gone]
+    graph.inputs[:] = [v for v in graph.inputs if v not in gone]
+
+
+def _is_open(node: Any) -> bool:
+    return all(getattr(n, "saved", None) is not RELEASED for n in _reached([node]))
+
+
+def _leaves(nodes: list[Any]) -> list[Leaf]:
+    return [n for n in _reached(nodes) if type(n) is Leaf and n.reference() is not None]
+
+
+def _reached(nodes: list[Any]) -> list[Any]:
+    seen = dict.fromkeys(nodes)
+    stack = list(nodes)
+    while stack:
+        for parent in stack.pop().parents:
+            if parent is not None and parent not in seen:
+                seen[parent] = None
+                stack.append(parent)
+    return list(seen)
+
+
+def cut(graph: Graph, incoming: list[Value], gradients: list[Value]) -> Half:
+    """The backward half of a graph that computes both: what depends on the incoming gradients, or leads only there."""
+    late = set(incoming)
+    for v in graph.equations:
+        if any(x in late for x in v.operands) or (v.origin is not None and v.origin.again):
+            late.add(v)
+    needed: list[Value] = []  # what the backward half reads of the forward one
+    seen: set[Value] = set()
+    inside = _between(graph, gradients, late)
+    for v in (*inside, *gradients):
+        for x in (*v.operands, v) if v in late else (v,):
+            if x not in late and x not in seen:
+                seen.add(x)
+                needed.append(x)
+    whole, drawn = _from_inputs(graph, gradients)
+    saved, remade = _choose(graph, needed, drawn)
+    further = [v for v in (*whole.inputs, *drawn) if v not in saved and v not in incoming]
+    further = [v for v in further if not isinstance(v.source, Constant)]
+    return Half(_assemble(graph, saved, remade, inside, incoming, gradients), saved, incoming, whole, further)
+
+
+def _between(graph: Graph, gradients: list[Value], late: set[Value]) -> list[Value]:
+    """The equations of `late` that lead to the gradients, in order."""
+    wanted = {g for g in gradients if g in late}
+    kept = []
+    for v in reversed(graph.equations):
+        if v in wanted:
+            kept.append(v)
+            wanted.update(x for x in v.operands if x in late)
+    return kept[::-1]
+
+
+def _from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, list[Value]]:
+    """What leads to the gradients, up to values that depend on nothing but random draws; and these."""
+    random: set[Value] = set()
+    for v in graph.equations:
+        operands = [x for x in v.operands if not isinstance(x.source, Constant)]
+        if (v.op.effect and v.op.family != "check") or (operands and all(x in random for x in operands)):
+            random.add(v)
+    wanted = set(gradients)
+    drawn: dict[Value, None] = dict.fromkeys(g for g in gradients if g in random)
+    whole = Graph(graph.name)
+    for v in reversed(graph.equations):
+        if v in wanted and v not in random:
+            whole.equations.append(v)
+            wanted.update(v.operands)
+            drawn.update((x, None) for x in v.operands if x in random)
+    whole.equations.reverse()
+    whole.inputs = [v for v in graph.inputs if v in wanted]
+    whole.outputs = gradients
+    return whole, list(drawn)
+
+
+def _choose(graph: Graph, needed: list[Value], drawn: list[Value]) -> tuple[list[Value], set[Value]]:
+    """Of the values needed: which are saved, and which equations the backward half repeats to make the others."""
+    position = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
+    kept = {v: None for v in needed if v.op is None or v in drawn or not can_be_remade(v)}
+    remade: set[Value] = set()
+    for v in sorted(needed, key=position.__getitem__):
+        if v in kept or v in remade:
+            continue
+        chain, cost = _chain(v, kept, remade)
+        if chain is not None and cost <= WORTH:
+            remade |= chain
+        else:
+            kept[v] = None
+    for v in remade:
+        kept.update((x, None) for x in v.operands if x.op is None)
+    return [v for v in sorted(kept, key=position.__getitem__) if not isinstance(v.source, Constant)], remade
+
+
+def can_be_remade(v: Value) -> bool:
+    """True for elementwise equations and movements: the same numbers again, from the same operands."""
+    return is_virtual(v) or (is_kernel_op(v) and not v.op.combine)
+
+
+def _chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> tuple[set[Value] | None, int]:
+    """The equations that make `v` from inputs and what is kept, and their cost; None if something else is needed."""
+    chain: set[Value] = set()
+    cost = 0
+    stack = [v]
+    while stack:
+        x = stack.pop()
+        if x in chain or x in remade or x.op is None or x in kept:
+            continue
+        if not can_be_remade(x):
+            return None, 0
+        chain.add(x)
+        cost += 0 if is_virtual(x) else COSTS.get(x.op.name, COSTLY)
+        if cost > WORTH:
+            return None, cost
+        stack.extend(x.operands)
+    return chain, cost
+
+
+def _assemble(
+    graph: Graph, saved: list[Value], remade: set[Value], inside: list[Value], incoming: list[Value],
+    gradients: list[Value],
+) -> Graph:  # fmt: skip
+    out = Graph(f"{graph.name} backward")
+    renamed: dict[Value, Value] = {}
+    for i, v in enumerate((*saved, *incoming)):
+        source = Argument(i, "saved" if i < len(saved) else f"gradient of result {i - len(saved)}")
+        renamed[v] = out.input(v, source)
+    renamed.update((v, out.input(v, v.source)) for v in graph.of_kind(Constant))
+    late = set(inside)
+    for v in graph.equations:
+        if v in late or (v in remade and v not in renamed):
+            inputs = tuple(renamed[x] if isinstance(x, Value) else x for x in v.inputs)
+            origin = v.origin and v.origin._replace(backward=True)
+            renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), origin)
+    out.outputs = [renamed[g] for g in gradients]
+    used = {x for v in out.equations for x in v.operands} | set(out.outputs)
+    out.inputs = [v for v in out.inputs if not isinstance(v.source, Constant) or v in used]
+    return out

@@ -1,0 +1,184 @@
+"""Patterns: the first half of a rule, traced once into ops with holes, is looked for among the step's equations."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Value, spec_of
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor, wrap
+
+Rewrite = Callable[..., Iterator[Any]]
+UNTYPED = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
+
+NUMBER = "number"
+ARITHMETIC = ("unary", "binary")  # what holds of these to the last bit holds for real numbers
+
+
+class Hole(NamedTuple):
+    """Stands for the value of an op's parameter."""
+
+    name: str
+
+
+class Rule(NamedTuple):
+    """What `before` describes may be replaced by what `function` then yields.
+
+    `holes` are the values in the pattern that stand for any value or number; `fixed` are parameters given beforehand.
+    `asked` tells at a glance where the rule cannot apply: inputs of `before` that have a form of their own, each with
+    its op, or NUMBER.
+    """
+
+    name: str
+    function: Rewrite
+    before: Value
+    holes: tuple[Value, ...]
+    fixed: dict[str, Any]
+    asked: tuple[tuple[int, Any], ...]
+
+    def may_apply(self, value: Value) -> bool:
+        """False if the inputs of an equation of the op of `before` show that the rule does not apply."""
+        inputs = value.inputs
+        if len(inputs) != len(self.before.inputs):
+            return False
+        for i, op in self.asked:
+            x = inputs[i]
+            if (x.op if isinstance(x, Value) else NUMBER) is not op:
+                return False
+        return True
+
+
+RULES: list[Rule] = []
+
+
+@overload
+def rule(function: Rewrite, /) -> Rewrite: ...
+@overload
+def rule(**choices: list[Any]) -> Callable[[Rewrite], Rewrite]: ...
+def rule(function: Rewrite | None = None, /, **choices: list[Any]) -> Any:
+    """Register a rewrite rule: a generator that yields an expression, and then, if it may be replaced, another.
+
+    Positional parameters stand for tensors or numbers, keyword-only ones for parameters of ops. What follows the first
+    yield runs for each place where the first expression is found, with what was found: a condition there is plain
+    Python. `@rule(op=[…])`: the keyword-only parameter `op` is given, and there is one rule for each of these.
+    """
+
+    def register(function: Rewrite) -> Rewrite:
+        fixed = (dict(zip(choices, chosen, strict=True)) for chosen in itertools.product(*choices.values()))
+        RULES.extend(_rule(function, chosen) for chosen in fixed)
+        return function
+
+    return register if function is None else register(function)
+
+
+def _rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
+    names = parameters_of(function)
+    params = {name: Hole(name) for name in names.keyword}
+    holes = tuple(Value(None, (), {}, UNTYPED) for _ in names.positional)
+    with Scope(recording=False, tracer=Author(typed=False)):
+        before = next(function(*map(wrap, holes), **{**params, **fixed}))
+    name = "_".join([function.__name__, *(getattr(choice, "__name__", str(choice)) for choice in fixed.values())])
+    inputs = enumerate(before.array.inputs)
+    asked = tuple((i, x.op if isinstance(x, Value) else NUMBER) for i, x in inputs if x not in holes)
+    return Rule(name, function, before.array, holes, fixed, asked)
+
+
+class Author:
+    """Takes the op calls of a rule: `typed` as equations, else as a pattern, in which only the ops count."""
+
+    def __init__(self, typed: bool = True) -> None:
+        self.typed = typed
+
+    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
+        """An equation that belongs to no graph yet."""
+        operands = tuple(self._operand(x) for x in inputs)
+        value = Value(op, operands, params, UNTYPED)
+        if self.typed:
+            spec = spec_of(value)
+            value.shape, value.dtype = spec.shape, spec.dtype
+        return value
+
+    def _operand(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return x.array
+        return x.item() if isinstance(x, (np.ndarray, np.generic)) else x
+
+    def adopt(self, tensor: Tensor) -> Any:
+        """The value it stands for."""
+        return tensor.array
+
+    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What stands for the inputs of an op: nobody asks."""
+        return inputs
+
+
+def replacement(rule: Rule, value: Value) -> Any:
+    """What a rule puts in place of `value`: a value, new or among those in `value`; None if the rule does not apply."""
+    bound: dict[Any, Any] = {}
+    if not match(rule.before, value, bound):
+        return None
+    found = [bound[hole] for hole in rule.holes]
+    if value.op.family in ARITHMETIC and any(isinstance(x, Value) and x.dtype.kind == "c" for x in found):
+        return None
+    params = {key.name: x for key, x in bound.items() if type(key) is Hole}
+    author = Author(typed=False)
+    with Scope(recording=False, tracer=author):
+        expressions = rule.function(*(wrap(x) if isinstance(x, Value) else x for x in found), **params, **rule.fixed)
+        next(expressions)  # which is there already
+        author.typed = True
+        after = next(expressions, None)
+    after = after.array if isinstance(after, Tensor) else None
+    return after if isinstance(after, Value) and after.shape == value.shape and after.dtype == value.dtype else None
+
+
+def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
+    """True if `value` has the form of `pattern`; `bound` then tells what each hole stands for."""
+    if not isinstance(pattern, Value):
+        return not isinstance(value, Value) and value is not None and same_number(pattern, value)
+    if pattern.op is None:
+        if pattern not in bound:
+            bound[pattern] = value
+            return value is not None
+        known = bound[pattern]
+        if isinstance(known, Value) or isinstance(value, Value):
+            return known is value
+        return same_number(known, value)
+    if not isinstance(value, Value) or value.op is not pattern.op or len(value.inputs) != len(pattern.inputs):
+        return False
+    for p, x in zip(pattern.inputs, value.inputs, strict=True):
+        if not match(p, x, bound):
+            return False
+    return all(_match_parameter(p, parameter(value, key), bound) for key, p in pattern.params.items())
+
+
+def _match_parameter(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:
+    known = pattern if type(pattern) is not Hole else bound.setdefault(pattern, given)
+    if isinstance(known, (int, float)) and isinstance(given, (int, float)):
+        return same_number(known, given)
+    return bool(known == given)
+
+
+def parameter(value: Value, name: str) -> Any:
+    """A parameter of the equation, or what it is unless given."""
+    return value.params[name] if name in value.params else _defaults(value.op)[name].default
+
+
+@cache
+def _defaults(op: Any) -> Any:
+    return inspect.signature(op.evaluate).parameters
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """True for equal numbers, 1 and 1.0 too, but not for 0.0 and -0.0."""
+    if isinstance(a, complex) or isinstance(b, complex):
+        return bool(a == b)
+    return bool(a == b) and math.copysign(1.0, a) == math.copysign(1.0, b)

@@ -1,0 +1,85 @@
+"""One element of each row, and writing to one: a comparison of every position with the index, which fuses with what
+makes the row or reads it, where `gather` and `scatter_add` would have it in memory.
+
+What is picked is the largest of itself and -inf: itself to the bit, -0 and NaN too, as a sum of it and zeros is not.
+Wrong indices are no concern here: a check comes before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.passes.pattern import rule
+from adjoint.compiler.passes.rules.algebra import kind
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.creation import iota
+from adjoint.ops.elementwise.arithmetic import add
+from adjoint.ops.elementwise.comparison import eq, logical_and, lt
+from adjoint.ops.elementwise.select import cast, where
+from adjoint.ops.indexing.indexing import gather, scatter_add
+from adjoint.ops.movement.movement import reshape
+from adjoint.ops.reduction.reduction import any, max
+
+STORED = 64  # elements of a row in memory which are read as quickly as the one among them
+POSITION = np.dtype(np.int32)  # of which a register holds as many as of float32
+
+
+@rule
+def gather_one_of_a_row(x: Any, indices: Any, *, axis: int) -> Iterator[Any]:
+    yield gather(x, indices, axis=axis)
+    size = _picked(x, indices, axis)
+    if size and (size <= STORED or _is_computed(x)):
+        here = _positions(indices, size, axis, len(x.shape))
+        if kind(x) == "b":
+            yield any(logical_and(here, x), axes=(axis,), keepdims=True)
+        else:
+            yield max(where(here, x, _least(x.array.dtype)), axes=(axis,), keepdims=True)
+
+
+@rule
+def scatter_one_to_a_row(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> Iterator[Any]:
+    yield scatter_add(x, indices, shape=shape, axis=axis)
+    if _one_each(x, indices, shape, axis) and kind(x) in "fiub":
+        here = _positions(indices, shape[axis], axis, len(shape))
+        # As it is added to a zero, -0 becomes 0.
+        yield where(here, add(x, 0.0) if kind(x) == "f" else x, 0.0 if kind(x) == "f" else 0)
+
+
+def _one_each(x: Any, indices: Any, shape: tuple[int, ...], axis: int) -> bool:
+    """True if x has one element for each row of an array of this shape."""
+    if not shape or not 1 <= shape[axis] <= np.iinfo(POSITION).max:
+        return False
+    one = tuple(1 if d == axis else n for d, n in enumerate(shape))
+    return tuple(x.shape) == tuple(indices.shape) == one
+
+
+def _picked(x: Any, indices: Any, axis: int) -> int:
+    """The length of a row of x, of which one element is picked from each; 0 if that is not so."""
+    if kind(x) not in "fiub" or x.array.dtype == np.float16:
+        return 0
+    return int(x.shape[axis]) if _one_each(indices, indices, tuple(x.shape), axis) else 0
+
+
+def _is_computed(x: Tensor) -> bool:
+    """True if a kernel makes x, element by element: it can look at each, and need not store them."""
+    value = x.array
+    return isinstance(value, Value) and value.op is not None and value.op.scalar is not None
+
+
+def _positions(indices: Any, size: int, axis: int, rank: int) -> Any:
+    """Where along `axis` the index is."""
+    if kind(indices) == "i":
+        indices = where(lt(indices, 0), add(indices, size), indices)
+    column = reshape(
+        iota(count=size, start=0, step=1, dtype=POSITION), shape=tuple(size if d == axis else 1 for d in range(rank))
+    )
+    return eq(cast(indices, dtype=POSITION), column)
+
+
+def _least(dtype: Any) -> Any:
+    return -math.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)

@@ -1,0 +1,97 @@
+"""Identities of truths and of choosing by them. No order is negated: neither x < y nor x ≥ y holds for NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from adjoint.compiler.passes.pattern import rule
+from adjoint.compiler.passes.rules.algebra import kind
+from adjoint.ops.elementwise.bitwise import bitwise_and, bitwise_not, bitwise_or
+from adjoint.ops.elementwise.comparison import eq, ge, gt, le, logical_and, logical_not, logical_or, lt, ne
+from adjoint.ops.elementwise.select import cast, choose, where
+
+
+@rule
+def not_not(c: Any) -> Iterator[Any]:
+    yield logical_not(logical_not(c))
+    yield c
+
+
+@rule
+def not_equal(x: Any, y: Any) -> Iterator[Any]:
+    yield logical_not(eq(x, y))
+    yield ne(x, y)
+
+
+@rule
+def not_unequal(x: Any, y: Any) -> Iterator[Any]:
+    yield logical_not(ne(x, y))
+    yield eq(x, y)
+
+
+@rule(order=[lt, le, gt, ge])
+def not_ordered(x: Any, y: Any, *, order: Any) -> Iterator[Any]:
+    yield logical_not(order(x, y))
+    if "f" not in (kind(x), kind(y)):
+        yield {lt: ge, le: gt, gt: le, ge: lt}[order](x, y)
+
+
+@rule(op=[logical_and, logical_or, bitwise_and, bitwise_or])
+def the_same_twice(c: Any, *, op: Any) -> Iterator[Any]:
+    yield op(c, c)
+    yield c
+
+
+@rule
+def bits_not_not(x: Any) -> Iterator[Any]:
+    yield bitwise_not(bitwise_not(x))
+    yield x
+
+
+@rule
+def and_true(c: Any) -> Iterator[Any]:
+    yield logical_and(c, True)
+    yield c
+
+
+@rule
+def or_false(c: Any) -> Iterator[Any]:
+    yield logical_or(c, False)
+    yield c
+
+
+@rule
+def truth_as_number_is_not_zero(c: Any, *, dtype: Any) -> Iterator[Any]:
+    yield ne(cast(c, dtype=dtype), 0)
+    yield c
+
+
+@rule
+def chosen(c: Any, x: Any, y: Any) -> Iterator[Any]:
+    yield choose(c, x, y)  # it differs in its gradient, which is there by now
+    yield where(c, x, y)
+
+
+@rule
+def where_both_same(c: Any, x: Any) -> Iterator[Any]:
+    yield where(c, x, x)
+    yield x
+
+
+@rule
+def where_not(c: Any, x: Any, y: Any) -> Iterator[Any]:
+    yield where(logical_not(c), x, y)
+    yield where(c, y, x)
+
+
+@rule
+def where_within_where(c: Any, x: Any, y: Any, z: Any) -> Iterator[Any]:
+    yield where(c, where(c, x, y), z)
+    yield where(c, x, z)
+
+
+@rule
+def where_within_else(c: Any, x: Any, y: Any, z: Any) -> Iterator[Any]:
+    yield where(c, x, where(c, y, z))
+    yield where(c, x, z)

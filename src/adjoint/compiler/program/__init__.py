@@ -1,0 +1,10 @@
+"""The compiled step: its buffers, its entry function, its backward node.
+
+Modules, in reading order:
+
+- `backward_node`: The node of what a compiled step returns: its backward half, compiled when it is first needed.
+- `buffer_binding`: Tying a program's values to memory: arguments, captured state, settings, results, gradients, and
+  the arena.
+- `entry_codegen`: The function that each call of a program runs: flat Python, written for it.
+- `program`: A compiled step, bound to memory: what to check, what to run, where the results go.
+"""

@@ -1,0 +1,165 @@
+"""The node of what a compiled step returns: its backward half, compiled when it is first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Constant, Value
+from adjoint.compiler.passes.partition import Half
+from adjoint.core.graph.hooks import NodeHooks
+from adjoint.core.graph.iterative_dealloc import freed_without_recursion
+from adjoint.core.graph.node import RELEASED, Leaf, Output, Recorded, tick
+from adjoint.core.graph.source_location import user_place
+from adjoint.core.op.op import apply
+from adjoint.core.runtime.fork_safety import renewed
+from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.tensor.mutation_log import check_unwritten
+from adjoint.core.tensor.tensor import wrap
+
+
+class Backward:
+    """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
+
+    `precision`: of products of float32 matrices, as in the step itself.
+    """
+
+    def __init__(self, half: Half, leaves: dict[int, int], step: str, specs: list[Value], precision: str) -> None:
+        self.half = half
+        self.leaves = leaves
+        self.step = step
+        self.precision = precision
+        self.specs = specs  # of the results that have a history, in order
+        self._lock = renewed(threading.Lock())
+        self._program: Any = None
+
+    @property
+    def program(self) -> Any:
+        """The native program, made on first use."""
+        from adjoint.compiler.build import build_backward
+
+        with self._lock:
+            if self._program is None:
+                self._program = build_backward(self.half, self.precision)
+            return self._program
+
+    def run(self, arrays: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients, as tensors without history."""
+        with Scope(recording=False):
+            gradients: Any = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
+        assert type(gradients) is tuple, "the backward half of a compiled step was run with other inputs"
+        return gradients
+
+    def replay(self, tensors: Sequence[Any], incoming: Sequence[Any]) -> list[Any]:
+        """The gradients from the saved tensors, op by op, so that what is done is recorded."""
+        half = self.half
+        known: dict[Value, Any] = dict(zip((*half.saved, *half.further), tensors, strict=True))
+        made = set(half.whole.equations)
+        known = {v: x for v, x in known.items() if v not in made}
+        for v in half.whole.inputs:
+            if isinstance(v.source, Constant):
+                known[v] = wrap(v.source.array)
+        known.update(zip(half.incoming, incoming, strict=True))
+        for v in half.whole.equations:
+            known[v] = apply(v.op, tuple(known[x] if isinstance(x, Value) else x for x in v.inputs), v.params)
+        return [known[v] for v in half.whole.outputs]
+
+
+@freed_without_recursion
+class CompiledBackward(Recorded):
+    """One call of a compiled step in the recorded graph."""
+
+    op = None
+    __slots__ = (
+        "__weakref__", "at", "backward", "code", "dtype", "hooks", "made", "order", "outputs", "parents", "saved",
+        "shape",
+    )  # fmt: skip
+    code: CodeType
+    hooks: NodeHooks | None
+
+    def __init__(self, backward: Backward, saved: tuple[Any, ...], parents: tuple[Any, ...]) -> None:
+        self.backward = backward
+        self.saved: Any = saved
+        self.parents = parents
+        self.hooks = None
+        self.code, self.at = user_place()
+        self.order = tick()
+        specs = backward.specs
+        self.outputs = len(specs)
+        self.shape: Any = specs[0].shape
+        self.dtype: Any = specs[0].dtype
+        self.made = [self] if len(specs) == 1 else [Output(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
+
+    def name(self) -> str:
+        """`CompiledBackward`."""
+        return "CompiledBackward"
+
+    def pull(self, given: Sequence[Any]) -> list[Any]:
+        """The gradients of the tensors that the step used, from those of its results.
+
+        Raises RuntimeError if the saved values were freed by an earlier pass, or written in place since.
+        """
+        if self.saved is RELEASED:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time: the values which the compiled step "
+                f"{self.backward.step!r} saved were freed. Specify retain_graph=True in the first backward(). (At "
+                f"{self.name()}, called at {self.site}.)"
+            )
+        again = mode.recording or (unusual.count and mode.special)
+        for array in self.saved if again else self.saved[: len(self.backward.half.saved)]:
+            check_unwritten(array, self)
+        incoming = [
+            wrap(np.zeros(spec.shape, spec.dtype)) if g is None else g
+            for g, spec in zip(given, self.backward.specs, strict=True)
+        ]
+        if again:
+            return self.backward.replay(self._tensors(), incoming)
+        return list(self.backward.run(self.saved, [wrap(g.array) for g in incoming]))
+
+    def _tensors(self) -> list[Any]:
+        """What was saved, with its history."""
+        tensors = []
+        for i, array in enumerate(self.saved):
+            parent = self.parents[self.backward.leaves[i]] if i in self.backward.leaves else None
+            leaf = parent.reference() if type(parent) is Leaf else None
+            if leaf is not None and leaf.array is array:
+                tensors.append(leaf)
+                continue
+            tensor = wrap(array)
+            tensor.node = parent
+            tensors.append(tensor)
+        return tensors
+
+
+class Lost:
+    """The node of a result whose history was used up inside a compiled step; or `why` else it has no gradient."""
+
+    __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step", "why")
+    next_functions = ()
+    op = None
+    parents: tuple[Any, ...]
+
+    def __init__(self, step: str, tensor: Any, why: RuntimeError | None = None) -> None:
+        self.why = why
+        self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
+        self.parents, self.hooks, self.saved, self.order = (), None, None, tick()
+
+    def name(self) -> str:
+        """`CompiledBackward`."""
+        return "CompiledBackward"
+
+    def pull(self, g: Any) -> Any:
+        """Raise RuntimeError: the way back was gone already, or there is none."""
+        if self.why is not None:
+            raise type(self.why)(*self.why.args)
+        raise RuntimeError(
+            "Trying to backward through the graph a second time: the history of this tensor was used up by backward() "
+            f"inside the compiled step {self.step!r}. Specify retain_graph=True there if you need it again."
+        )
+
+    def __repr__(self) -> str:
+        return f"<CompiledBackward object of {self.step}>"

@@ -1,0 +1,396 @@
+"""The function that each call of a program runs: flat Python, written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Argument, Computed, Constant, Setting, Value
+from adjoint.compiler.ir.interpreter import operand
+from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.program.backward_node import Backward
+from adjoint.compiler.program.buffer_binding import GradientSlot
+from adjoint.compiler.runtime.native_entry import Segment
+from adjoint.compiler.runtime.result_buffers import LARGE
+from adjoint.compiler.trace.step_outputs import Leaf
+from adjoint.compiler.trace.symbolic_number import Line, guard_code
+from adjoint.core.graph.node import Leaf as AccumulateGrad
+from adjoint.core.op.op import evaluate
+from adjoint.core.runtime import pytree
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.storage import INFERENCE
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.mutation.view_update import replay
+
+if TYPE_CHECKING:
+    from adjoint.compiler.program.program import Program
+
+
+class Writer:
+    """Writes the lines of `run`; the objects that they speak of have their names in `names`."""
+
+    def __init__(self, program: Program, names: dict[str, Any]) -> None:
+        self.program, self.names = program, names
+        self.graph, self.fusion, self.binding = program.graph, program.fusion, program.binding
+        self.outcome = program.outcome
+        self._known: dict[int, str] = {}  # objects that have a name already
+        self._segments: list[Segment] = []  # kept alive: their functions point into them
+        self._lines: list[str] = []
+        self._depth = 0  # of what is being said, beyond that of a function's body
+        self._found: dict[Any, str] = {}  # the tensors from before the call: the names of what finds them
+        self._late: list[Line] = []  # arithmetic on numbers that are known when the kernels have run
+
+    def _say(self, line: str, depth: int = 1) -> None:
+        self._lines.append("    " * max(1, depth + self._depth) + line)
+
+    def name(self, thing: Any, stem: str = "o") -> str:
+        name = self._known.get(id(thing))
+        if name is None:
+            name = self._known[id(thing)] = f"{stem}_{len(self.names)}"
+            self.names[name] = thing
+        return name
+
+    def write(self, parents: list[Tensor | int]) -> str:
+        """The function as text. `parents`: the tensors whose gradients the backward half gives."""
+        taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
+        self._lines.append(f"def run({taken}fresh=False):")
+        self._check()
+        self._numbers()
+        if self.program.is_one_call():
+            self._depth = -1  # what would be in the block is not
+        else:
+            self._say("with lock:")
+            self._say("pass", 2)
+        self._inputs()
+        self._states()
+        self._outputs()
+        self._steps()
+        self._finish()
+        self._results(parents)
+        return "\n".join(self._lines) + "\n"
+
+    def _check(self) -> None:
+        """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
+        # while no thread has left the default modes, this one records, traces nothing and casts nothing
+        default = mode.recording and mode.autocast is None
+        usual, join = ("unusual.count", "and") if default else ("not unusual.count", "or")
+        other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
+        odd = f"(m := mode.__dict__)['special'] or {other}"
+        self._say(f"if {usual} {join} ({odd}): return MISS")
+        survey = self.program.survey
+        facts, tests = self._tests()
+        if not survey.possible:
+            self._check_arguments()
+            self._check_state([*facts.values(), *tests.values()])
+        else:
+            taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
+            self._say(f"if fresh or not unchanged({taken}):")
+            self._depth = 1
+            self._say("looks = None if fresh else survey()")
+            self._check_arguments()
+            self._check_state([*facts.values(), *tests.values()])
+            self._say(f"if looks is not None: adopt(looks, ({taken}))")
+            self._depth = 0
+            self._say("else:")
+            self._depth = 1
+            arguments = [v.source.number for v in self.graph.of_kind(Argument)]
+            self._say("; ".join(f"a{i} = x{i}.array" for i in arguments) or "pass")
+            unseen = [test for k, test in facts.items() if k not in survey.facts]
+            self._check_state(unseen + [test for k, test in tests.items() if k not in survey.state])
+            self._depth = 0
+        self._check_memory()
+
+    def _check_arguments(self) -> None:
+        given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}
+        arguments = self.graph.of_kind(Argument)
+        for v in arguments:
+            i = v.source.number
+            tensor, node = given.get(i, (None, None))
+            hooked = type(node) is AccumulateGrad and node.hooks is not None
+            own = (
+                "type(x{}) is not Tensor"
+                if type(tensor) in (Tensor, type(None)) and not hooked
+                else f"x{{}} is not {self.name(tensor, 't')}"
+            )
+            self._say(f"if {own.format(i)}: return MISS")
+            self._say(f"a{i} = x{i}.array")
+            dtype, shape = self.name(v.dtype, "dtype"), self.name(v.shape, "shape")
+            differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
+            self._say(f"if type(a{i}) is not ndarray or {differs}: return MISS")
+            self._say(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
+            if type(node) is AccumulateGrad and node.hooks is None:
+                self._say(f"if x{i}.node.hooks is not None: return MISS")
+            if v.shape and v.source.strides is None:
+                self._say(f"if not a{i}.flags.c_contiguous: return MISS")
+            elif v.shape:
+                if v.source.strides != "any":
+                    strides = tuple(s * v.dtype.itemsize for s in v.source.strides)
+                    self._say(f"if a{i}.strides != {strides}: return MISS")
+                self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
+
+    def _check_memory(self) -> None:
+        arguments = self.graph.of_kind(Argument)
+        if self.outcome.writes:
+            every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
+            written = self.name(self.outcome.writes)
+            for v in arguments:  # memory of its own needs no further look
+                i = v.source.number
+                self._say(f"if x{i}.memory is not None and overlaps({i}, x{i}, ({every}), {written}): return MISS")
+
+    def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
+        """That the guards hold, and that captured tensors hold the very memory that was bound."""
+        facts = {}
+        for k, guard in enumerate(self.outcome.guards):
+            self.names[f"E{k}"] = guard.expected
+            facts[k] = guard.code(self.name, f"E{k}")
+        tests = {}
+        located = dict(self.program.located())
+        for k, (tensor, node, symbol) in enumerate(self.outcome.state):
+            if isinstance(symbol.source, Argument):
+                continue
+            place = self.name(tensor, "t")
+            bare = "None" if node is None else self.name(node, "node")
+            test = f"{place}.node is {bare}"
+            if type(node) is AccumulateGrad and node.hooks is None:
+                test += f" and {bare}.hooks is None"
+            if symbol.source.expression is not None:
+                place, test = "t", f"(t := {symbol.source.expression(self.name)}).node is {bare}"
+            if k in located:
+                self.names[f"A{k}"] = located[k]().array
+                test = f"({test} and {place}.array is A{k})"
+            tests[k] = test
+        return facts, tests
+
+    def _check_state(self, tests: list[str]) -> None:
+        # a gradient must exist before its memory is looked at: guards come first
+        if tests:
+            self._say("if not fresh:")
+            self._say("try:", 2)
+            for test in tests:
+                self._say(f"if not {test}: return MISS", 3)
+            self._say("except GONE: return MISS", 2)
+
+    def _numbers(self) -> None:
+        """The step's arithmetic on Python numbers, and what it relies on."""
+        arithmetic = self.outcome.arithmetic
+        wanted = [v.source.name for v in self.graph.of_kind(Computed)]
+        wanted += [leaf.of for leaf in self.outcome.every_leaf() if leaf.kind == "number"]
+        needed = arithmetic.needed(wanted)
+        lines = [line for line in needed if line.name not in arithmetic.late]
+        self._late = [line for line in needed if line.name in arithmetic.late]
+        if not lines and not arithmetic.sources:
+            return
+        self._say("try:")
+        for source in arithmetic.sources:
+            self._say(f"{source.name} = {source.code(self.name)}", 2)
+            self._say(f"if type({source.name}) is not {source.kind.__name__}: return MISS", 2)
+        for line in lines:
+            if line.name:
+                self._say(f"{line.name} = {line.code}", 2)
+            else:
+                self._say(f"if not ({guard_code(line)}): return MISS", 2)
+        self._say("except (*GONE, ArithmeticError): return MISS")
+
+    def _inputs(self) -> None:
+        """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""
+        for i, v in enumerate(self.binding.numbers):
+            if isinstance(v.source, Setting):
+                path = "".join(f"[{key!r}]" for key in v.source.path)
+                self._say(f"settings[{i}] = {self.name(v.source.holder, 'holder')}{path}", 2)
+            else:
+                self._say(f"{'integers' if v.dtype.kind == 'i' else 'settings'}[{i}] = {v.source.name}", 2)
+        for v in self.binding.copied_in:
+            into, place = self.binding.array_of(v, self.names), self.name(v.source.locate, "locate")
+            self._say(f"copyto({into}, {place}().array)", 2)
+
+    def _outputs(self) -> None:
+        """Fresh memory for results; that of gradients is used again unless somebody still holds it."""
+        for name, v in self.binding.fresh.items():
+            new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
+            if v.nbytes >= LARGE:
+                new = f"({self.name(list[Any](), 'kept')}, {new[1:]}"
+            self._say(f"{name} = {'reused' if v.nbytes >= LARGE else 'empty'}{new}", 2)
+        if self.binding.gradients:
+            self._say("steady = undisturbed()", 2)
+            self._say("if not steady:", 2)
+        for k, slot in enumerate(self.binding.gradients):
+            self.names[f"G{k}"] = slot.tensor
+            self._say(f"if getrefcount(G{k}) > {GradientSlot.HELD} or getrefcount(G{k}.array) > held{k}: renew({k})", 3)
+
+    def _steps(self) -> None:
+        """Runs of kernels and checks as one native call each, NumPy's share between them."""
+        pending: list[Group] = []
+        for group in (*self.fusion.order, None):
+            if group is not None and self.binding.is_native(group):
+                pending.append(group)
+                continue
+            if pending:
+                self._segment(pending)
+                pending = []
+            if group is not None:
+                self._call(group.equations[0])
+
+    def _segment(self, groups: list[Group]) -> None:
+        """One native call; if a check ends it, the check's op is evaluated, which raises the user's error."""
+        segment, arrays = self.binding.segment(groups)
+        self._segments.append(segment)
+        checks = [group.equations[0] for group in groups if group.call]
+        said = f"{self.name(segment.call, 'segment')}({', '.join(arrays)})"
+        drawn = {id(k.generator): k.generator for g in groups if (k := self.binding.kernels.get(g)) and k.generator}
+        if drawn:  # always in one order, so that no two programs wait for each other
+            self._say(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:", 2)
+        self._say(f"failed = {said}" if checks else said, 3 if drawn else 2)
+        for i, value in enumerate(checks):
+            self._say(f"if failed == {i}:", 2)
+            self._call(value, 3)
+            self._say("raise AssertionError('a check failed, and its op did not')", 3)
+
+    def _call(self, value: Value, depth: int = 2) -> None:
+        operands = [
+            self.binding.array_of(x, self.names) if isinstance(x, Value) else self.name(operand(value, i, x, {}), "k")
+            for i, x in enumerate(value.inputs)
+        ]
+        if value.op.family == "contraction":
+            self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
+            return
+        said = f"{self.name(_explained_call(value), value.op.name)}({', '.join(operands)})"
+        if value.op.family != "check" or value in self.graph.outputs:
+            said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
+        self._say(said, depth)
+
+    def _finish(self) -> None:
+        """State that could not be written in place, and .grad."""
+        gradients = self.binding.gradients
+        for into, value in self.binding.copied_out:
+            source = self.binding.array_of(value, self.names)
+            if isinstance(into, GradientSlot):
+                self._say(f"copyto(G{gradients.index(into)}.array, {source})", 2)
+            elif isinstance(into.source, Argument):
+                self._say(f"copyto(a{into.source.number}, {source})", 2)
+            else:
+                self._say(f"copyto({self.name(into.source.locate, 'locate')}().array, {source})", 2)
+        for symbol, _ in self.outcome.writes:
+            if isinstance(symbol.source, Argument):
+                i = symbol.source.number
+                self._say(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
+                self._say(f"wrote(x{i}, HERE)", 2)
+        self.names["written"], self.names["storages"] = self.program.written()
+        if self.names["written"]:
+            self._say("order = tick()", 2)
+            self._say("if order > writes.last: writes.last = order", 2)
+            self._say("mark(order)", 2)
+        slots = iter(range(len(gradients)))
+        if gradients:
+            self._say("if not steady:", 2)
+        for place, v in self.outcome.gradients:
+            tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
+            self._say(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
+            if any(place is x for x in self.outcome.lost):
+                self._say(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
+        if gradients:
+            self._say("settle()", 3)
+
+    def _results(self, parents: list[Tensor | int]) -> None:
+        for i, history in enumerate(self.outcome.history):
+            array = self.binding.result_names[i]
+            if i in self.outcome.turned:
+                array += f".transpose({self.name(self.outcome.turned[i], 'order')})"
+            self._say(f"r{i} = fill(new(Tensor), {array})", 2)
+            if history == "lost":
+                self._say(f"r{i}.node = lost(r{i})", 2)
+            elif isinstance(history, RuntimeError):
+                self._say(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
+        if not mode.recording:
+            made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
+            self._say(f"if m['inference']: inferred(({made}))", 2)
+        if self.program.backward is not None:
+            self._history(self.program.backward, parents)
+        for name, number in self.outcome.pending.items():
+            self._say(f"{name} = r{number}.item()")
+        for line in self._late:
+            self._say(f"{line.name} = {line.code}")
+        # all values first: an effect may change what another looks at
+        self._say(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
+        for i, effect in enumerate(self.outcome.effects):
+            self._say(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
+        for i, effect in enumerate(self.outcome.effects):
+            self._say(f"{self.name(effect.write)}(e{i})")
+        self._say("return leaves")
+
+    def _history(self, backward: Backward, parents: list[Tensor | int]) -> None:
+        """The node of the results, with what its backward half needs of this call."""
+        computed = iter(self.binding.saved_names)
+        kept = (*backward.half.saved, *backward.half.further)
+        sources = "".join(f"{next(computed) if v.op is not None else self._given(v)}, " for v in kept)
+        nodes = "".join(f"x{p}.node, " if isinstance(p, int) else f"{self.name(p, 't')}.node, " for p in parents)
+        self._say(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
+        for i, history in enumerate(self.outcome.history):
+            if isinstance(history, int):
+                self._say(f"r{i}.node = past.made[{history}]", 2)
+
+    def _given(self, v: Value) -> str:
+        """The array of an input, as the call found it; a number is copied out of the memory it shares."""
+        if isinstance(v.source, Argument):
+            return f"a{v.source.number}"
+        if isinstance(v.source, (Setting, Computed)):
+            return f"array({self.binding.array_of(v, self.names)}, {self.name(v.dtype)})"
+        assert not isinstance(v.source, Constant)
+        return f"{self.name(v.source.locate, 'locate')}().array"
+
+    def _tree(self, structure: pytree.Structure, leaves: list[Leaf]) -> str:
+        if structure.kind is None:
+            return self._leaf(leaves[0])
+        return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
+
+    def _states(self) -> None:
+        """The tensors from before the call that it returns or keeps, found before it puts others in their places."""
+        for leaf in self.outcome.every_leaf():
+            while leaf.kind == "view":
+                leaf = leaf.of[0]
+            if leaf.kind == "state" and leaf.of not in self._found:
+                self._found[leaf.of] = f"s{len(self._found)}"
+                self._say(f"{self._found[leaf.of]} = {self.name(leaf.of)}()", 2)
+
+    def _leaf(self, leaf: Leaf) -> str:
+        if leaf.kind == "result":
+            return f"r{leaf.of}"
+        if leaf.kind == "argument":
+            return f"x{leaf.of}"
+        if leaf.kind == "number":
+            return str(leaf.of)
+        if leaf.kind == "gradient":
+            return f"x{leaf.of}._grad" if isinstance(leaf.of, int) else f"{self.name(leaf.of, 't')}._grad"
+        if leaf.kind == "view":
+            return f"{self.name(replay)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
+        return self._found[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
+
+
+def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
+    """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
+    into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
+    others = [y for j, y in arguments if j != i and (i in into or j in into)]
+    others += [s.source.locate() for s, _ in written if not isinstance(s.source, Argument)]
+    return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
+
+
+def inferred(results: tuple[Tensor, ...]) -> None:
+    """Make results tensors of inference mode."""
+    for tensor in results:
+        tensor.memory = INFERENCE
+
+
+def _explained_call(value: Value) -> Callable[..., Any]:
+    op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
+
+    def call(*operands: Any) -> Any:
+        try:
+            result = evaluate(op, operands, params)
+        except Exception as error:
+            if origin is not None:
+                error.add_note(f"in the compiled step: {op.name}, from {origin.site}")
+            raise
+        return result if op.family == "check" or result.dtype == dtype else result.astype(dtype)
+
+    return call

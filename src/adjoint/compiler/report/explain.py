@@ -1,0 +1,274 @@
+"""What became of each equation: kernels and calls in order, the lines they came from, what they cost, and why each
+begins where it does.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+from adjoint.compiler.ir.graph import Graph, Origin, Value
+from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion_group import Group
+from adjoint.core.op.spec import describe
+from adjoint.core.runtime.html import table
+from adjoint.core.runtime.text_table import aligned
+
+COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
+NUMBERS = (0, 2, 3, 4)
+BLANK = ("",) * 5  # the columns of numbers, in the rows below an entry's first
+WIDTH = 76  # of the column of ops
+
+
+class Equation(NamedTuple):
+    """One equation as `graph` prints it, by name `%n`, with its op and what it costs (`flops` None: not known).
+
+    `origin` has the user's `site` (file, line, function), the `module` that ran, and whether it is `backward`.
+    """
+
+    name: str
+    op: str
+    text: str
+    origin: Origin | None
+    flops: int | None
+
+
+class Boundary(NamedTuple):
+    """Why an entry is not one with the earlier entry number `entry`, whose `values` (`nbytes` of them) it reads, and
+    for which line that is so.
+    """
+
+    entry: int
+    values: tuple[str, ...]
+    nbytes: int
+    reason: str
+    origin: Origin | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel or one call of NumPy: its equations, what it stores and costs, and why it begins: `reason`, because
+    of the line in `origin`.
+    """
+
+    number: int
+    kind: str  # "kernel", "check" or "call"
+    name: str
+    equations: tuple[Equation, ...]
+    results: tuple[str, ...]
+    read: int
+    written: int
+    flops: int | None
+    reason: str
+    origin: Origin | None
+    boundaries: tuple[Boundary, ...]
+
+    @property
+    def lines(self) -> dict[str, list[str]]:
+        """The source lines and the ops that came from each."""
+        lines: dict[str, list[str]] = {}
+        for equation in self.equations:
+            lines.setdefault(place(equation.origin), []).append(equation.op)
+        return lines
+
+    def reasons(self) -> Iterable[str]:
+        """Why it begins, then why it is apart from what it reads, where that is for another reason."""
+        yield f"begins here, at {_line(self.origin)}: {self.reason}"
+        others: dict[tuple[str, str], list[int]] = {}
+        for boundary in self.boundaries:
+            if boundary.reason != self.reason:
+                others.setdefault((boundary.reason, _line(boundary.origin)), []).append(boundary.entry)
+        for (reason, line), entries in others.items():
+            yield f"apart from {', '.join(f'[{i}]' for i in entries)}, at {line}: {reason}"
+
+
+class Explanation:
+    """A program's entries in the order in which they run; `backward` is that of the half that runs when `backward()` is
+    called outside of the step. Prints as a table.
+    """
+
+    def __init__(
+        self, name: str, count: int, entries: tuple[Entry, ...], plan: Any, backward: Explanation | None = None
+    ) -> None:
+        self.name, self.entries, self.plan, self.backward = name, entries, plan, backward
+        self.equations = count
+        self.read = sum(entry.read for entry in entries)
+        self.written = sum(entry.written for entry in entries)
+        self.flops = sum(entry.flops or 0 for entry in entries)
+
+    @property
+    def head(self) -> str:
+        """The totals in a sentence."""
+        kinds = Counter(entry.kind for entry in self.entries)
+        checks = f", {kinds['check']} checks" if kinds["check"] else ""
+        return (
+            f"{self.name}: {self.equations} equations in {kinds['kernel']} kernels{checks} and {kinds['call']} NumPy "
+            f"calls; {self.plan}"
+        )
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [COLUMNS]
+        for entry in self.entries:
+            lines = [
+                (line if first else "", ops)
+                for line, names in entry.lines.items()
+                for first, ops in _folded(" ".join(names))
+            ]
+            rows.append((*_figures(entry), *lines[0]))
+            rows.extend((*BLANK, *line) for line in lines[1:])
+            rows.extend((*BLANK, ops) for _, ops in _folded(f"→ {counted(entry.results)}"))
+            rows.extend((*BLANK, reason) for reason in entry.reasons())
+        total = f"{self.read:,} bytes read, {self.written:,} written, {self.flops:,} flops"
+        backward = [] if self.backward is None else ["", str(self.backward)]
+        return "\n".join([self.head, *aligned(rows, NUMBERS), total, *backward])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for entry in self.entries:
+            lines = "<br>".join(f"{escape(line)}: {escape(' '.join(ops))}" for line, ops in entry.lines.items())
+            rows.append(
+                [*_figures(entry), lines, escape(counted(entry.results)), "<br>".join(map(escape, entry.reasons()))]
+            )
+        shown = f"<p>{escape(self.head)}</p>" + table((*COLUMNS[:5], "lines: ops", "results", "why"), rows, NUMBERS)
+        return shown if self.backward is None else shown + self.backward._repr_html_()
+
+
+def explain(program: Any) -> Explanation:
+    """Which equations became which kernel, from which lines, at what cost, and why each boundary is there."""
+    graph, fusion = program.graph, program.fusion
+    numbers = {group: i for i, group in enumerate(fusion.order)}
+    names = graph.names()
+    entries = tuple(_entry(program, group, numbers, names) for group in fusion.order)
+    backward = backward_of(program)
+    return Explanation(
+        graph.name, len(graph.equations), entries, program.binding.plan, None if backward is None else explain(backward)
+    )
+
+
+def backward_of(program: Any) -> Any:
+    """The program that runs when `backward()` is called outside, made if it was not needed so far; None without one."""
+    return None if program.backward is None else program.backward.program
+
+
+def steps(program: Any) -> list[dict[str, Any]]:
+    """The entries as dictionaries: kind, name, ops, results, source lines, reason."""
+    told = explain(program)
+    return [
+        {
+            "kind": entry.kind,
+            "name": entry.name,
+            "ops": [equation.op for equation in entry.equations],
+            "results": list(entry.results),
+            "lines": list(entry.lines),
+            "reason": entry.reason,
+        }
+        for half in (told, told.backward)
+        if half is not None
+        for entry in half.entries
+    ]
+
+
+def _entry(program: Any, group: Group, numbers: dict[Group, int], names: dict[Value, str]) -> Entry:
+    graph, fusion = program.graph, program.fusion
+    kernel = program.kernels.get(group)
+    equations = tuple(
+        Equation(names[v], v.op.name, graph.describe(v, names), origin_of(v, graph), flops(v)) for v in group.equations
+    )
+    return Entry(
+        number=numbers[group],
+        kind="kernel" if not group.call else "check" if program.binding.is_native(group) else "call",
+        name=kernel.name if kernel else group.equations[0].op.name,
+        equations=equations,
+        results=tuple(describe(v) for v in group.stored),
+        read=bytes_read(group, fusion),
+        written=bytes_written(group),
+        flops=total_flops(group),
+        reason=group.reason,
+        origin=equations[0].origin,
+        boundaries=tuple(_boundaries(graph, fusion, group, numbers, names)),
+    )
+
+
+def _boundaries(
+    graph: Graph, fusion: Fusion, group: Group, numbers: dict[Group, int], names: dict[Value, str]
+) -> Iterable[Boundary]:
+    """One for each earlier entry that a group reads from, told at the first equation that reads there."""
+    readers: dict[Group, Value] = {}
+    values: dict[Group, dict[Value, None]] = {}
+    for value in group.equations:
+        for operand in value.operands:
+            base = fusion.views[operand].base if operand in fusion.views else operand
+            maker = fusion.maker.get(base)
+            if maker is not None and maker is not group:
+                readers.setdefault(maker, value)
+                values.setdefault(maker, {})[base] = None
+    for maker in sorted(readers, key=numbers.__getitem__):
+        reader, read = readers[maker], values[maker]
+        yield Boundary(
+            numbers[maker],
+            tuple(names[v] for v in read),
+            sum(v.nbytes for v in read),
+            _why_apart(fusion, reader, maker, group),
+            origin_of(reader, graph),
+        )
+
+
+def _why_apart(fusion: Fusion, reader: Value, maker: Group, group: Group) -> str:
+    if reader.op.family == "check":
+        return f"{reader.op.name} looks at what a kernel has found"
+    if group.call:
+        return f"{reader.op.name} is computed by NumPy"
+    if reader is group.root:
+        return f"{reader.op.name} reads more of its operands than one element at a time"
+    if maker.call:
+        return f"its operand is made by a call ({maker.equations[0].op.name})"
+    shape = reader.operands[0].shape if reader.op.combine else reader.shape
+    refusal = fusion.refusal(maker, reader, shape)
+    return refusal or f"{reader.op.name} was in another kernel first, and the two cannot be one"
+
+
+def origin_of(value: Value, graph: Graph) -> Origin | None:
+    """The line of an equation; that of the nearest equation that it reads or that reads it, where a pass made it."""
+    if value.origin is not None:
+        return value.origin
+    users = graph.users()
+    for neighbours in (lambda v: v.operands, lambda v: users.get(v, [])):
+        queue, seen = [value], {value}
+        for at in queue:
+            if at.origin is not None:
+                return at.origin
+            fresh = [v for v in neighbours(at) if v not in seen]
+            seen.update(fresh)
+            queue.extend(fresh)
+    return None
+
+
+def _figures(entry: Entry) -> list[str]:
+    known = "–" if entry.flops is None else f"{entry.flops:,}"
+    return [str(entry.number), entry.kind, f"{entry.read:,}", f"{entry.written:,}", known]
+
+
+def _folded(text: str) -> Iterable[tuple[bool, str]]:
+    """A long text as lines, each with whether it is the first."""
+    return ((i == 0, line) for i, line in enumerate(textwrap.wrap(text, WIDTH, subsequent_indent="  ")))
+
+
+def counted(results: Iterable[str]) -> str:
+    """Results as they are shown: `f32[4], f32[] × 3`."""
+    return ", ".join(f"{name} × {n}" if n > 1 else name for name, n in Counter(results).items())
+
+
+def place(origin: Origin | None) -> str:
+    """A line as it is shown."""
+    return "the step's result" if origin is None else str(origin)
+
+
+def _line(origin: Origin | None) -> str:
+    return place(origin).partition(" in ")[0]

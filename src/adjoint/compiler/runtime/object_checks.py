@@ -1,0 +1,144 @@
+"""Looking at Python objects from native code: many comparisons of pointers in one call, a few ns each.
+
+A look asks whether something still is the very object that it was; so all looks hold only if nothing has changed, and
+where one fails, something may have. No object is changed, and no reference is kept beyond a look.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.compiler.cache.object_cache import compile_kernel
+from adjoint.compiler.llvm.jit.engine import Engine, load
+from adjoint.compiler.runtime.native_entry import METH_FASTCALL, MethodDef
+from adjoint.compiler.runtime.object_checks_ir import (
+    ABSENT,
+    API,
+    ARGUMENT,
+    ATTRIBUTE,
+    FEW,
+    FILED,
+    ITEM,
+    KNOWN,
+    LISTED,
+    METHOD,
+    NONZERO,
+    SAME,
+    WORDS,
+    text,
+)
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Look(NamedTuple):
+    """One comparison: its kind, three words, and what must stay alive for these to mean anything."""
+
+    kind: int
+    a: int
+    b: int
+    c: int
+    held: Any
+
+
+def slot(owner: Any, offset: int, value: Any) -> Look:
+    """A slot, or any other field, of `owner` holds `value`."""
+    return Look(SAME, id(owner) + offset, id(value), 0, (owner, value))
+
+
+def item(holder: dict[Any, Any], key: Any, value: Any) -> Look:
+    """`holder[key] is value`."""
+    return Look(ITEM, id(holder), id(key), id(value), (holder, key, value))
+
+
+def absent(holder: dict[Any, Any], key: Any) -> Look:
+    """`key not in holder`."""
+    return Look(ABSENT, id(holder), id(key), 0, (holder, key))
+
+
+def nonzero(holder: dict[Any, Any], key: Any) -> Look:
+    """`holder[key]` is a float and not 0."""
+    return Look(NONZERO, id(holder), id(key), id(float), (holder, key))
+
+
+def entries(holder: Any) -> Look | None:
+    """A list or dict holds what it holds now, in this order; None where that cannot be looked at."""
+    if type(holder) is list:
+        return _snapshot(LISTED, holder, [*holder])
+    ordered = type(holder) in (dict, defaultdict) or (isinstance(holder, dict) and not holder)
+    return _snapshot(FILED, holder, [x for pair in holder.items() for x in pair]) if ordered else None
+
+
+def attribute(holder: Any, name: str, value: Any) -> Look:
+    """`holder.name is value`."""
+    return Look(ATTRIBUTE, id(holder), id(name), id(value), (holder, name, value))
+
+
+def method(holder: Any, name: str, function: Any) -> Look:
+    """`holder.name` is a bound method of `function`."""
+    return Look(METHOD, id(holder), id(name), id(function), (holder, name, function))
+
+
+def argument(
+    number: int,
+    given: Tensor | None,
+    leaf: bool | None,
+    dtype: Any,
+    shape: tuple[int, ...],
+    strides: Any,
+    ordered: bool,
+) -> Look:
+    """An argument is a `Tensor`, or the very one `given`, of a dtype, shape and, unless None, strides (in bytes).
+
+    `leaf`: with a node that is a leaf without hooks, one that is no leaf or anything (None), or none (False).
+    `ordered`: it is C contiguous.
+    """
+    words = [
+        id(Tensor if given is None else given),
+        given is not None,
+        0 if leaf is False else 1 + (leaf is None),
+        id(dtype),
+        len(shape),
+    ]
+    words += [ordered, 0 if strides is None else len(shape), *shape, *(() if strides is None else strides)]
+    want = np.array(words, np.int64)
+    return Look(ARGUMENT, number, want.ctypes.data, 0, (want, dtype, given))
+
+
+def few(owner: Any, most: int) -> Look:
+    """At most so many references lead to `owner`, which others keep alive."""
+    return Look(FEW, id(owner), most, 0, None)
+
+
+def watcher(looks: Sequence[Look]) -> Callable[..., bool]:
+    """A function of the arguments that is true if all looks hold."""
+    words = [word for look in looks for word in look[:4]]
+    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in API]
+    plan = struct.pack(f"{WORDS + 1 + len(words)}q", *map(id, KNOWN), *addresses, len(looks), *words)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(_definition()), (plan, [look.held for look in looks]), None)
+
+
+def _snapshot(kind: int, holder: Any, held: list[Any]) -> Look:
+    want = np.array([id(x) for x in held], np.int64)
+    count = len(held) if kind == LISTED else len(held) // 2
+    return Look(kind, id(holder), want.ctypes.data, count, (holder, held, want))
+
+
+@cache
+def _engine() -> Engine:
+    engine = load([compile_kernel(text())])
+    engine.keep()
+    return engine
+
+
+@cache
+def _definition() -> MethodDef:
+    return MethodDef(b"unchanged", _engine().address("adjoint_unchanged"), METH_FASTCALL, None)

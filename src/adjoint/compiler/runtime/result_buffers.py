@@ -1,0 +1,32 @@
+"""Memory of large results, used again when nobody holds it: new memory costs a fault for each page."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.tensor.mutation_log import writes
+
+LARGE = 1 << 18  # bytes
+KEPT = 2  # arrays for each result: a loop holds the last one while the next is made
+
+
+def reused(kept: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+    """One of the arrays that were results of earlier calls, if it is free and was not written since; else a new one."""
+    for i in range(len(kept)):
+        if _holders(kept, i) == ALONE and id(kept[i]) not in writes.by_memory:
+            return kept[i]
+    array = np.empty(shape, dtype)
+    kept.append(array)
+    if len(kept) > KEPT:
+        kept.pop(0)
+    return array
+
+
+def _holders(kept: list[Any], i: int) -> int:
+    return getrefcount(kept[i])
+
+
+ALONE = _holders([np.empty(0)], 0)  # as Pythons count differently what they hold for themselves

@@ -1,0 +1,158 @@
+"""The gradient of a graph, as more equations of it: by the rules and the walk that eager backward has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.engine.engine import run_grad
+from adjoint.compiler.ir.graph import Graph, Origin, Value
+from adjoint.compiler.symbolic.builder import DETACH, Expression
+from adjoint.compiler.trace.tracer import Tracer
+from adjoint.core.graph.node import Leaf, Node, tick
+from adjoint.core.graph.not_implemented import Undifferentiable
+from adjoint.core.graph.source_location import Site
+from adjoint.core.op.spec import describe
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.ops.elementwise.select import cast
+
+NOWHERE = Site("<unknown>", 0, "<unknown>")
+
+
+def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) -> dict[Tensor, Tensor]:
+    """The gradient of `root`, weighted by `root_grad` (a tensor or number; 1 if None), by each of `targets`.
+
+    For tensors of a `symbolic()` block. Nothing is executed: the gradients are tensors of the same graph, to be read,
+    compiled or differentiated again. A target that does not lead to `root` has no entry; `detach`, what is made or
+    assigned where gradients are switched off, and integers end the way.
+
+    Raises RuntimeError for a root that is not symbolic, has more than one element and no `root_grad`, or one of another
+    shape, and NotImplementedError, a RuntimeError, for an op without a rule on the way.
+    """
+    value = root.array
+    if not isinstance(value, Expression):
+        raise RuntimeError(
+            "compute_gradient works on the tensors of a symbolic() block; elsewhere, and in a compiled step, "
+            "adjoint.autograd.grad gives the gradient"
+        )
+    graph = value.graph
+    wanted = {tensor: graph.value_of(tensor) for tensor in targets}
+    found = extend(graph, {value: _seed(graph, value, root_grad)}, [v for v in wanted.values() if v is not None])
+    return {tensor: wrap(found[v]) for tensor, v in wanted.items() if v in found}
+
+
+def _seed(graph: Graph, root: Value, given: Any) -> Value:
+    """The gradient that enters at the root."""
+    if root.dtype.kind not in "fcV":
+        raise RuntimeError(f"compute_gradient: the root is {describe(root)}: only floating elements have a gradient")
+    if given is None and root.size != 1:
+        raise RuntimeError(
+            f"grad can be implicitly created only for scalar outputs; this one is {describe(root)}. Pass root_grad"
+        )
+    if not isinstance(given, Tensor):
+        return graph.constant(np.full(root.shape, 1.0 if given is None else given, root.dtype))
+    if tuple(given.array.shape) != root.shape:
+        raise RuntimeError(f"compute_gradient: root_grad is {describe(given.array)}, the root {describe(root)}")
+    seed: Value = given.array if isinstance(given.array, Value) else graph.constant(given.array)
+    if seed.dtype == root.dtype:
+        return seed
+    return graph.add(cast.op, (seed,), {"dtype": root.dtype}, root, None)  # type: ignore[attr-defined, arg-type]
+
+
+def extend(graph: Graph, seeds: dict[Value, Value], targets: Iterable[Value]) -> dict[Value, Value]:
+    """Append the gradients of the roots in `seeds`, weighted and summed, by `targets`; those that lead to none lack.
+
+    The graph's equations become nodes of the backward walk, as far as they lie between targets and roots.
+    """
+    nodes = _nodes(graph, seeds, dict.fromkeys(targets))
+    roots = [(nodes[root], wrap(seed)) for root, seed in seeds.items() if root in nodes]
+    wanted = {nodes[target]: target for target in targets if target in nodes}
+    if not roots or not wanted:
+        return {}
+    tracer = _Derivation(graph)
+    try:
+        with Scope(tracer=tracer, recording=False):
+            found = run_grad(roots, retain_graph=False, create_graph=False, targets=list(wanted))
+    finally:
+        tracer.restore()
+    return {wanted[node]: g.array for node, g in found.items()}
+
+
+def _nodes(graph: Graph, roots: Iterable[Value], targets: Iterable[Value]) -> dict[Value, Any]:
+    """A node for each target, and for each equation on the way from one to a root."""
+    needed = set(roots)
+    for v in reversed(graph.equations):
+        if v in needed:
+            needed.update(v.operands)
+    asked = set(targets)
+    nodes: dict[Value, Any] = {v: Leaf(wrap(v)) for v in targets if v.op is None and v in needed}
+    for v in graph.equations:
+        if v in needed and v.dtype.kind in "fcV":
+            makers = [nodes.get(x) if isinstance(x, Value) else None for x in v.inputs]
+            if v in asked or (any(makers) and v.op is not DETACH):
+                nodes[v] = _EquationNode(v, [None] * len(makers) if v.op is DETACH else makers)
+    return nodes
+
+
+class _EquationNode(Node):
+    """An equation of a graph, as the walk knows an application of an op."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, value: Value, makers: list[Any]) -> None:
+        self.op, self.params = value.op, value.params
+        self.origin = value.origin
+        self.parents = tuple(
+            m if m is None or value.op.rule(i) is not None else _MissingRule(value, m, value.inputs[i])
+            for i, m in enumerate(makers)
+        )
+        self.shape, self.dtype = value.shape, value.dtype
+        self.shapes = tuple(x.shape if isinstance(x, Value) else () for x in value.inputs)
+        self.saved = (*value.inputs, value)
+        self.hooks = None
+        self.order = tick()
+
+    @property
+    def site(self) -> Site:
+        """The user's line that made the equation."""
+        return NOWHERE if self.origin is None else self.origin.site
+
+    def name(self) -> str:
+        """The op's name."""
+        return str(self.op.name)
+
+
+class _MissingRule(Undifferentiable):
+    """Stands between an equation and an operand for which its op has no gradient rule."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, value: Value, maker: Any, operand: Any) -> None:
+        super().__init__(value.op, maker, operand)
+        self.origin = value.origin
+
+    @property
+    def site(self) -> Site:
+        """The user's line that made the equation."""
+        return NOWHERE if self.origin is None else self.origin.site
+
+
+class _Derivation(Tracer):
+    """Appends to a graph; each equation comes from where the one did whose gradient it belongs to."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph.name)
+        self.graph = graph
+        self._forward: Origin | None = None
+
+    def follow(self, node: Any) -> None:
+        """Equations belong to the gradient of this node until told otherwise."""
+        origin = getattr(node, "origin", None)
+        self._forward = None if origin is None else origin._replace(backward=True, of=node.op.name, also=())
+
+    def origin(self) -> Origin:
+        """That of the forward equation whose gradient is made, where there is one."""
+        return self._forward if self._forward is not None else super().origin()

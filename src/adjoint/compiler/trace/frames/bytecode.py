@@ -1,0 +1,256 @@
+"""What each instruction of Python's bytecode does to the stack, by its name; for Python 3.11 to 3.14."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from adjoint.compiler.trace.frames import calls
+from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, one_of
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.shadow_frame import Activation
+
+Handler = Callable[["Activation", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
+HANDLERS: dict[str, Handler] = {}
+
+
+class Null:
+    """The type of `NULL`, the empty slot beside what is called."""
+
+    __slots__ = ()
+
+
+NULL = Null()
+
+
+class Made(list[Any]):
+    """A container that the step has just built, by what was put into it."""
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Declare the instructions that a function is for."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def generic(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """Any other instruction: it uses the values it takes, and what it leaves is unknown."""
+    try:
+        effect = dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+    except ValueError:
+        effect = 0
+    values = a.take(1 + max(0, -effect))
+    for value in values:
+        a.witness.use(value, frame)
+    a.push(*[one_of(values)] * (1 + max(0, effect)))
+
+
+@handles(
+    "RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "JUMP_FORWARD", "JUMP_BACKWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT", "DELETE_FAST", "DELETE_NAME", "NOT_TAKEN", "SETUP_ANNOTATIONS", "GEN_START",
+)  # fmt: skip
+def nothing(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The stack stays as it is."""
+
+
+@handles("LOAD_CONST", "LOAD_SMALL_INT")
+def constant(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A constant; the code of a function is of no interest."""
+    a.push(UNKNOWN if isinstance(ins.argval, CodeType) else ins.argval)
+
+
+@handles("IS_OP")
+def same(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """`x is y` looks into nothing."""
+    a.take(2)
+    a.push(UNKNOWN)
+
+
+@handles("STORE_FAST", "STORE_FAST_MAYBE_NULL", "POP_TOP", "LIST_APPEND", "SET_ADD", "RETURN_VALUE")
+def drop(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The value goes where only the step sees it."""
+    a.pop()
+
+
+@handles("MAP_ADD", "STORE_FAST_STORE_FAST")
+def drop_two(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """Both values go where only the step sees them."""
+    a.take(2)
+
+
+@handles("POP_EXCEPT", "END_FOR", "POP_ITER", "POP_BLOCK")
+def discard(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """Pop as many values as the instruction does."""
+    a.take(max(0, -dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None)))
+
+
+@handles("PUSH_NULL")
+def push_null(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The empty slot beside what is called."""
+    a.push(NULL)
+
+
+@handles(
+    "PUSH_EXC_INFO", "LOAD_CLOSURE", "LOAD_BUILD_CLASS", "LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT", "LOAD_LOCALS",
+)  # fmt: skip
+def push_unknown(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A value of no interest."""
+    a.push(UNKNOWN)
+
+
+@handles("YIELD_VALUE", "RETURN_GENERATOR")
+def pause(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """What comes back from a yield is unknown."""
+    if ins.opname == "YIELD_VALUE":
+        a.pop()
+    a.push(UNKNOWN)
+
+
+@handles("COPY")
+def copy(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The n-th value from the top, again."""
+    depth = ins.arg or 1
+    a.push(a.stack[-depth] if len(a.stack) >= depth else UNKNOWN)
+
+
+@handles("SWAP")
+def swap(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The top and the n-th value change places."""
+    values = a.take(ins.arg or 2)
+    values[0], values[-1] = values[-1], values[0]
+    a.push(*values)
+
+
+@handles("FOR_ITER")
+def iterate(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
+    """The next element, or the end of the loop."""
+    return True
+
+
+@handles(
+    "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE",
+    "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE",
+)  # fmt: skip
+def use_top(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The top is popped and looked into."""
+    a.witness.use(a.pop(), frame)
+
+
+@handles(
+    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
+    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
+)  # fmt: skip
+def jump_on_none(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The top is popped and not looked into."""
+    a.pop()
+
+
+@handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+def jump_or_pop(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
+    """`x and y`, `x or y` before 3.12: popped unless it jumps."""
+    if a.stack:
+        a.witness.use(a.stack[-1], frame)
+    return True
+
+
+@handles("BUILD_TUPLE")
+def build_tuple(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A tuple; if its elements are known, such a one."""
+    parts = a.take(ins.arg or 0)
+    a.push(Made(parts) if any(part is UNKNOWN or isinstance(part, OneOf) for part in parts) else tuple(parts))
+
+
+@handles("BUILD_SLICE")
+def build_slice(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A slice."""
+    a.take(ins.arg or 2)
+    a.push(UNKNOWN)
+
+
+@handles("BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP")
+def build_container(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A container of its own, with elements that may be from before."""
+    effect = dis.stack_effect(ins.opcode, ins.arg)
+    a.push(Made(a.take(1 - effect)))
+
+
+@handles("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
+def make_function(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A function of the step's own."""
+    a.take(1 - dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None))
+    a.push(UNKNOWN)
+
+
+@handles("UNPACK_SEQUENCE", "UNPACK_EX")
+def unpack(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The elements, the first on top."""
+    value = a.pop()
+    a.witness.use(value, frame)
+    count = dis.stack_effect(ins.opcode, ins.arg) + 1
+    known = type(value) in (tuple, list) and len(value) == count and ins.opname == "UNPACK_SEQUENCE"
+    a.push(*(reversed(value) if known else [UNKNOWN] * count))
+
+
+@handles("GET_LEN")
+def length(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """`len(x)` of a subject of `match`, above it."""
+    if a.stack:
+        a.witness.use(a.stack[-1], frame)
+    a.push(UNKNOWN)
+
+
+@handles("MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS")
+def match_container(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """A test of the subject, which stays below its outcome."""
+    for value in a.stack[-2:]:
+        a.witness.use(value, frame)
+    a.push(UNKNOWN)
+
+
+@handles("KW_NAMES")
+def keyword_names(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """The names of the keyword arguments of the call that follows."""
+    a.keywords = ins.argval if isinstance(ins.argval, tuple) else a.code.co_consts[ins.arg or 0]
+
+
+@handles("CALL", "CALL_KW")
+def call(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """`f(x, name=y)`."""
+    names = a.pop() if ins.opname == "CALL_KW" else a.keywords
+    a.keywords = ()
+    args = a.take(ins.arg or 0)
+    first, second = a.take(2)
+    if first is NULL:
+        callee = second
+    elif second is NULL:
+        callee = first
+    else:
+        callee, args = first, [second, *args]
+    count = len(args) - len(names)
+    _call(a, frame, callee, tuple(args[:count]), dict(zip(names, args[count:], strict=True)))
+
+
+@handles("CALL_FUNCTION_EX")
+def call_spread(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+    """`f(*args, **kwargs)`."""
+    count = 1 - dis.stack_effect(ins.opcode, ins.arg)
+    values = [value for value in a.take(count) if value is not NULL]
+    callee, *rest = values or [UNKNOWN]
+    for value in rest:
+        a.witness.use(value, frame)
+    args = rest[0] if rest and isinstance(rest[0], tuple) else tuple(rest)
+    keywords = rest[1] if len(rest) > 1 and type(rest[1]) is dict else {}
+    _call(a, frame, callee, args, keywords)
+
+
+def _call(a: Activation, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    a.push(UNKNOWN)
+    a.stack[-1] = calls.call(a, frame, callee, args, keywords)

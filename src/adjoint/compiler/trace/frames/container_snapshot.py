@@ -1,0 +1,154 @@
+"""Snapshots of containers: what they hold, by value where it is plain and by identity elsewhere."""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.trace.frames.constants import ATOMS, Member, alike
+from adjoint.core.tensor.tensor import Tensor
+
+CONTAINERS = (list, dict, tuple, set, frozenset, deque, bytearray, np.ndarray, array)
+MUTABLE = (list, dict, set, deque, bytearray, np.ndarray, array)
+VIEWS: tuple[type[Any], ...] = (MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), memoryview)
+KINDS: tuple[type[Any], ...] = (list, OrderedDict, dict, set, deque, bytearray)
+MOST = 10_000  # elements that are looked at; beyond them only how many there are
+
+
+class Snapshot:
+    """The elements of a container and of the containers in it, depth first."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: list[Any]) -> None:
+        self.elements = elements
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Snapshot)
+            and len(self.elements) == len(other.elements)
+            and all(map(alike, self.elements, other.elements))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.elements!r})"
+
+
+def snapshot(holder: Any, before: Callable[[Any], Any] | None = None) -> Snapshot:
+    """What `holder` has; `before` gives the copy that shows a container as it was, or the container itself."""
+    found: list[Any] = []
+    _take(holder, found, {}, before)
+    return Snapshot(found)
+
+
+def agrees(holder: Any, then: Snapshot) -> bool:
+    """True while `holder` has what the snapshot shows."""
+    return snapshot(holder) == then
+
+
+def flat(holder: Any) -> list[Any] | None:
+    """The elements of a list, deque or dict that holds no further container, keys first; None for any other."""
+    if type(holder) not in (list, deque, dict):
+        return None
+    held = [*holder, *holder.values()] if type(holder) is dict else [*holder]
+    return held if len(held) <= MOST and not any(isinstance(each, CONTAINERS) for each in held) else None
+
+
+def copied(holder: Any) -> Any:
+    """A copy of the container alone: a list of the same elements."""
+    if isinstance(holder, np.ndarray):
+        return holder.copy()
+    if isinstance(holder, array):
+        return array(holder.typecode, holder)
+    for kind in KINDS:
+        if isinstance(holder, kind):
+            plain = kind()
+            assign(plain, holder)
+            return plain
+    return holder
+
+
+def assign(holder: Any, source: Any) -> None:
+    """Give `holder` the elements of `source`, by the methods of the built-in types alone."""
+    if isinstance(holder, np.ndarray):
+        holder[...] = source
+    elif isinstance(holder, dict):
+        kind = OrderedDict if isinstance(holder, OrderedDict) else dict
+        pairs = list(source.items())
+        kind.clear(holder)
+        for key, value in pairs:
+            kind.__setitem__(holder, key, value)
+    elif isinstance(holder, set):
+        set.clear(holder)
+        set.update(holder, set(source))
+    elif isinstance(holder, deque):
+        deque.clear(holder)
+        deque.extend(holder, list(source))
+    else:
+        holder[:] = source
+
+
+def wrapped(thing: Any) -> Any:
+    """The container behind a view of it, such as `d.items()`, a `MappingProxyType` or a `UserDict`; otherwise None."""
+    if isinstance(thing, VIEWS):
+        return next((held for held in gc.get_referents(thing) if isinstance(held, CONTAINERS)), None)
+    if isinstance(thing, UserDict | UserList):
+        return thing.data
+    return thing.maps if isinstance(thing, ChainMap) else None
+
+
+def elements(container: Any) -> Iterator[Any]:
+    """The objects that a container holds, keys included."""
+    if isinstance(container, dict):
+        pairs = OrderedDict.items(container) if isinstance(container, OrderedDict) else dict.items(container)
+        for pair in pairs:
+            yield from pair
+    elif isinstance(container, np.ndarray):
+        if container.dtype.hasobject:
+            yield from container.ravel().tolist()
+    elif isinstance(container, CONTAINERS) and not isinstance(container, bytearray | array):
+        if isinstance(container, list):
+            yield from list.__iter__(container)
+        if isinstance(container, tuple):
+            yield from tuple.__iter__(container)
+        if isinstance(container, deque):
+            yield from deque.__iter__(container)
+        if isinstance(container, set | frozenset):  # in an order that a copy has, too
+            yield from sorted(container, key=lambda e: hash(e) if type(e) in ATOMS else id(e))
+
+
+def _take(value: Any, found: list[Any], seen: dict[int, int], before: Callable[[Any], Any] | None) -> None:
+    if type(value) in ATOMS or not isinstance(value, CONTAINERS):
+        found.append(value)
+        return
+    if id(value) in seen:
+        found.append(("again", seen[id(value)]))  # one container twice, or in itself
+        return
+    seen[id(value)] = len(seen)
+    shown = value if before is None else before(value)
+    found.append(type(value))
+    if len(seen) > 1 and not isinstance(value, tuple | frozenset):
+        found.append(value)  # an inner container also by its identity
+    if isinstance(shown, np.ndarray):
+        found += (shown.dtype, shown.shape)
+        if not shown.dtype.hasobject:
+            found.append(shown.tobytes())
+            return
+    elif isinstance(shown, bytearray | array):
+        found.append(bytes(shown))
+        return
+    else:
+        found.append(len(shown))
+    for element in elements(shown):
+        if len(found) > MOST:
+            return
+        unplaced = isinstance(shown, set | frozenset) and isinstance(element, Tensor)
+        _take(Member(element) if unplaced else element, found, seen, before)

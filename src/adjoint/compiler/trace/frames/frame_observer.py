@@ -1,0 +1,394 @@
+"""The witness of a trace: what the user's Python read from outside of the step, and what it wrote there.
+
+While a step is traced its Python runs once. `Witness.watching` follows the user's frames instruction by instruction
+(`sys.settrace` with `f_trace_opcodes`, for the calling thread); `Activation` shadows the interpreter's stack, so that
+each read, write and call is seen with the objects themselves. A place counts if its holder existed before the step: it
+is a global, a closure variable of a function from before, or held by an object that was reached through such a place.
+
+Not seen are: what C code reads or writes by itself (a ufunc of objects, `pickle`, a `weakref` that dies, a result in
+`functools.lru_cache`, a `contextvars.ContextVar`); objects that C code hands on, if they have no name and are no
+elements of what it was given; what modules of Python, NumPy and this library keep to themselves; `__code__` set anew
+on a function; other threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, NamedTuple, cast
+
+from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, unchanged
+from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, copied, elements, snapshot, wrapped
+from adjoint.compiler.trace.frames.impure_calls import CODES, FILES_WITH_CODES, is_suspended, take_in
+from adjoint.compiler.trace.frames.preexisting import Past, held_by
+from adjoint.compiler.trace.frames.shadow_frame import Activation, is_resumed
+from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Contents, Item, Place, classes_of, dict_of, find
+from adjoint.compiler.trace.frames.static_getattr import MOST_CANDIDATES, Found
+from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, relied_upon
+from adjoint.core.graph.source_location import PACKAGE, Site
+from adjoint.core.tensor.tensor import Tensor
+
+WHOLE = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
+
+
+class Read(NamedTuple):
+    """A value that the step used, as it was before the step."""
+
+    place: Place
+    value: Any
+    site: Site
+
+
+class Write(NamedTuple):
+    """A place that the step changed: the value before (for `Contents` a copy), MISSING if there was none.
+
+    `keys` are the keys under which a container's items were set one by one, also if to what they had been.
+    """
+
+    place: Place
+    before: Any
+    site: Site
+    keys: list[Any]
+
+
+class Witness:
+    """Observes one run of a step.
+
+    `refuse(what, site)` is told what could not be repeated, as in "calls print(), which prints", and is to raise.
+    """
+
+    def __init__(self, refuse: Callable[[str, Site], None]) -> None:
+        self._refuse = refuse
+        self._reads: dict[Place, Read] = {}
+        self._writes: dict[Place, Write] = {}
+        self.past = Past()
+        self.knows = self.past.knows
+        self._arguments: dict[int, Any] = {}
+        self._activations: dict[FrameType, Activation] = {}
+        self._nests: dict[int, Activation] = {}  # by a code: that in whose constants it is, as it ran last
+        self._refused: BaseException | None = None
+        self._apart: FrameType | None = None
+        self._started = False
+        self._generated: dict[int, Any] = {}  # namespaces of code that was generated for this library
+        take_in()
+        self._interrupts = _interrupts()
+
+    @property
+    def reads(self) -> list[Read]:
+        """The first read of each place, in order."""
+        return list(self._reads.values())
+
+    @property
+    def writes(self) -> list[Write]:
+        """The first write to each place, in order."""
+        return list(self._writes.values())
+
+    @contextmanager
+    def watching(self, function: Any = None, *arguments: Any) -> Iterator[None]:
+        """Watch this thread. The function and its arguments, and what they hold, existed before.
+
+        Without arguments those of the first frame are taken. A refusal that the step caught is raised at the end.
+        """
+        self.past.meet(function)
+        for argument in arguments:
+            self._take_argument(argument)
+        self._started = bool(arguments)
+        before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks at `sys.settrace` whether any frame wants opcodes
+        sys.settrace(self._entered)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            self._activations.clear()
+            self._nests.clear()
+        if self._refused is not None:
+            raise self._refused
+
+    def is_argument(self, thing: Any) -> bool:
+        """True for a container among the arguments, or in one: its reads are for the signature to guard."""
+        return id(thing) in self._arguments
+
+    def read(self, place: Place, value: Any, frame: FrameType) -> None:
+        """Record that the frame reads `value`, unless the step put it there."""
+        if place in self._reads or place in self._writes:
+            return
+        written = self._writes.get(Contents(place.holder)) if isinstance(place, Item) else None
+        if written is not None and not unchanged(_item(written.before, place.name), value):
+            return
+        self._reads[place] = Read(place, value, site_in(frame))
+        self.past.meet(value)
+
+    def read_found(self, found: Found, frame: FrameType) -> None:
+        """Record the read of an attribute that was looked up, if the holder is from before."""
+        if found.place is not None and (isinstance(found.place.holder, ModuleType) or self.knows(found.place.holder)):
+            self.read(found.place, found.held, frame)
+
+    def use(self, value: Any, frame: FrameType) -> None:
+        """Record that all of `value` is read, if it is a container or holds some."""
+        if type(value) in ATOMS:
+            return
+        pending, seen = [value], set()
+        while pending:
+            value = pending.pop()
+            if type(value) in ATOMS or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if not isinstance(value, CONTAINERS):
+                if is_suspended(value) and self.knows(value):
+                    self.refuse(f"advances {_described(value)}, which was there before the step", frame)
+                pending.append(wrapped(value))
+            elif isinstance(value, MUTABLE) and self.knows(value):
+                self._read_contents(value, frame)
+            elif not is_plain(value):
+                pending.extend(elements(value))
+
+    def use_object(self, thing: Any, frame: FrameType) -> None:
+        """Record that all attributes are read of an object, and of the objects in them, as a copy of it does."""
+        pending: list[Any] = [thing]
+        seen: set[int] = set()
+        while pending and len(seen) < MOST_CANDIDATES:
+            thing = pending.pop()
+            if type(thing) in ATOMS or isinstance(thing, WHOLE) or id(thing) in seen:
+                continue
+            seen.add(id(thing))
+            if isinstance(thing, CONTAINERS):
+                pending.extend(elements(thing))
+            elif self.knows(thing) and is_user_class(type(thing)):
+                held = list(held_by(thing))
+                pending.extend(held)
+                for attributes in held:
+                    if type(attributes) is dict:
+                        self.use(attributes, frame)
+
+    def _read_contents(self, container: Any, frame: FrameType) -> None:
+        place = Contents(container)
+        if place not in self._reads and id(container) not in self._arguments:
+            self._reads[place] = Read(place, snapshot(container, self.as_before), site_in(frame))
+            self.past.expand(container)
+
+    def write(self, place: Place, before: Any, frame: FrameType) -> None:
+        """Record a write, if it is the first to its place. What the holder has now was there before."""
+        if place not in self._writes:
+            self.past.expand(place.holder)
+            self._writes[place] = Write(place, before, site_in(frame), [])
+
+    def change(self, container: Any, frame: FrameType, key: Any = MISSING) -> None:
+        """Record that what the container holds changes, if it is from before; with `key`, that this item is set."""
+        if not self.knows(container):
+            return
+        place = Contents(container)
+        if place not in self._writes:
+            self.write(place, copied(container), frame)
+        if key is not MISSING:
+            keys = self._writes[place].keys
+            if not any(unchanged(key, other) for other in keys):
+                keys.append(key)
+
+    def refuse(self, what: str, frame: FrameType) -> None:
+        """Refuse the step, for good."""
+        try:
+            self._refuse(what, site_in(frame))
+        except BaseException as error:
+            self._refused = self._refused or error
+            raise
+
+    def left(self, activation: Activation, frame: FrameType, value: Any) -> None:
+        """A frame was left, with `value`."""
+        if activation.is_suspending(frame):
+            return
+        self._activations.pop(frame, None)
+        caller = self._activations.get(frame.f_back) if frame.f_back is not None else None
+        if caller is not None:
+            caller.receive(frame.f_code, value, frame.f_locals)
+        if activation.outermost:
+            self.use(value, frame)
+
+    def _entered(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """The trace function of the thread: called for each frame that is entered."""
+        code = frame.f_code
+        file = code.co_filename
+        if file in relied_upon or not is_user_file(file):
+            if file in FILES_WITH_CODES:
+                self._check_library(code, frame.f_back)
+            return None
+        if self._apart is not None or (file[:1] == "<" and id(frame.f_globals) in self._generated):
+            return None
+        caller = frame.f_back.f_code.co_filename if frame.f_back is not None else ""
+        if caller.startswith("<frozen importlib") or code.co_name == "__del__" or code in self._interrupts:
+            self._apart = frame
+            frame.f_trace_lines = False
+            return self._go_apart
+        if file[:1] == "<" and not is_user_namespace(frame.f_globals):
+            self._generated[id(frame.f_globals)] = frame.f_globals
+            return None
+        activation = self._activations.get(frame)
+        if activation is None:
+            if is_resumed(frame):
+                self.refuse(f"advances the generator {code.co_name!r}, which had begun before the step", frame)
+            activation = self._activations[frame] = self._activated(frame, code)
+        frame.f_trace_lines = False
+        frame.f_trace = activation.trace  # before it asks for opcodes: Python 3.13 looks at both
+        frame.f_trace_opcodes = True
+        return activation.trace
+
+    def _check_library(self, code: CodeType, caller: FrameType | None) -> None:
+        what = CODES.get(code)
+        if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
+            self.refuse(f"calls {code.co_name}(), which {what}", caller)
+
+    def _go_apart(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """The trace function of what is not the step's: what a module does while it is loaded, what interrupts it."""
+        if event == "return" and frame is self._apart:
+            self._apart = None
+        return self._go_apart
+
+    def _activated(self, frame: FrameType, code: CodeType) -> Activation:
+        outermost, self._started = not self._started, True
+        caller = self._activations.get(frame.f_back) if frame.f_back is not None else None
+        variables = frame.f_locals
+        if outermost:
+            for argument in _arguments(code, variables):
+                self._take_argument(argument)
+        called = caller.callee if caller is not None else None
+        if isinstance(called, FunctionType) and called.__code__ is code:
+            functions = [called]
+        else:
+            functions = [*self._method(code, variables, frame)]
+        cells: dict[str, list[CellType]] = {}
+        nest = self._nests.get(id(code))
+        if not functions:
+            functions = self._candidates(code, variables, nested=nest is not None)
+            if nest is not None:
+                cells = {name: [*nest.cells.get(name, ())] for name in code.co_freevars}
+        for function in functions:
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+                if id(cell) in self.past.cells and not any(cell is c for c in cells.setdefault(name, [])):
+                    cells[name].append(cell)
+        for function in functions:
+            self._read_defaults(function, frame)
+        activation = Activation(self, code, cells, outermost)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                self._nests[id(constant)] = activation
+        return activation
+
+    def _method(self, code: CodeType, variables: Any, frame: FrameType) -> Iterator[FunctionType]:
+        """The function of a frame that is a method of its first argument."""
+        if not code.co_argcount:
+            return
+        owner = variables.get(code.co_varnames[0])
+        name, kind = code.co_name, owner if isinstance(owner, type) else type(owner)
+        if name[:2] == "__" and name[-2:] != "__":
+            return
+        entry = find(kind, name)
+        if entry is MISSING:  # a method under another name than its function's
+            same = ((n, e) for n, e in _entries(kind) if getattr(getattr(e, "__func__", e), "__code__", None) is code)
+            name, entry = next(same, (name, entry))
+        if isinstance(entry, property | functools.cached_property):
+            parts = (entry.fget, entry.fset, entry.fdel) if isinstance(entry, property) else (entry.func,)
+            function: Any = next((f for f in parts if isinstance(f, FunctionType) and f.__code__ is code), None)
+            place, held = Attribute(kind, name), cast(Any, entry)
+        else:
+            function = entry.__func__ if isinstance(entry, classmethod | staticmethod) else entry
+            special = name[-2:] == "__" or not self.knows(owner)
+            bound = isinstance(entry, classmethod) or not (special or isinstance(entry, staticmethod))
+            place, held = Attribute(kind if special else owner, name, bound), function
+        if isinstance(function, FunctionType) and function.__code__ is code:
+            if self.knows(place.holder):
+                self.read(place, held, frame)
+            yield function
+
+    def _candidates(self, code: CodeType, variables: Any, nested: bool) -> list[FunctionType]:
+        """The functions that a frame may belong to: those of its code, with the same closure variables.
+
+        One whose code is nested in what ran may also have been made just now, and is not searched for.
+        """
+        if not code.co_freevars and not code.co_argcount and not code.co_kwonlyargcount:
+            return []
+        if id(code) not in self.past.functions and not nested:
+            for function in gc.get_referrers(code):
+                if isinstance(function, FunctionType) and function.__code__ is code:
+                    self.past.meet(function)
+        return [f for f in self.past.functions.get(id(code), ()) if _fits(f, variables)]
+
+    def _read_defaults(self, function: FunctionType, frame: FrameType) -> None:
+        if not self.knows(function):
+            return
+        for name, held in (("__defaults__", function.__defaults__), ("__kwdefaults__", function.__kwdefaults__)):
+            if held:
+                self.read(Attribute(function, name), held, frame)
+                self.use(held, frame)
+
+    def _take_argument(self, argument: Any) -> None:
+        if isinstance(argument, list | tuple | dict) and id(argument) not in self._arguments:
+            self._arguments[id(argument)] = argument
+            for element in elements(argument):
+                self._take_argument(element)
+        self.past.meet(argument)
+
+    def as_before(self, container: Any) -> Any:
+        """A copy of the container as it was before the step changed it; itself if it did not."""
+        written = self._writes.get(Contents(container))
+        return container if written is None else written.before
+
+
+def site_in(frame: FrameType) -> Site:
+    """The line of the user's program that a frame is at."""
+    return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _arguments(code: CodeType, variables: Any) -> Iterator[Any]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    for name in code.co_varnames[:count]:
+        yield variables.get(name)
+
+
+def _entries(kind: type) -> Iterator[tuple[str, Any]]:
+    for base in classes_of(kind):
+        if is_user_class(base):
+            yield from dict_of(base).items()
+
+
+def _fits(function: FunctionType, variables: Any) -> bool:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            value = MISSING
+        if variables.get(name, MISSING) is not value:
+            return False
+    return True
+
+
+def _interrupts() -> frozenset[Any]:
+    """The code of functions that Python calls between any two instructions: for the collector, and for signals."""
+    signal = sys.modules.get("signal")  # whoever has set a handler has imported it
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()] if signal is not None else []
+    return frozenset(code for f in (*gc.callbacks, *handlers) if (code := getattr(f, "__code__", None)) is not None)
+
+
+def _item(container: Any, key: Any) -> Any:
+    try:
+        return container[key]
+    except (LookupError, TypeError):
+        return MISSING
+
+
+def _described(iterator: Any) -> str:
+    name = getattr(iterator, "__name__", None)
+    return f"the generator {name!r}" if isinstance(name, str) else f"a {type(iterator).__name__}"

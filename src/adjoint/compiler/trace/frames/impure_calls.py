@@ -1,0 +1,168 @@
+"""The calls that a compiled step cannot repeat: what they do, told by the object called."""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+import io
+import os
+import random
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import cache
+from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.trace.frames.sources import find
+
+PRINTS = "prints"
+ASKS = "waits for input"
+OPENS = "opens a file"
+CLOCK = "reads the clock"
+WAITS = "waits"
+DRAWS = "draws random numbers outside of adjoint"
+LOGS = "writes to a log"
+FILES = "reads or writes a file"
+MAKES = "makes an identifier that is new each time"
+SYSTEM = "acts on the operating system"
+
+FUNCTIONS: dict[Any, str] = {
+    print: PRINTS,
+    input: ASKS,
+    open: OPENS,
+    builtins.breakpoint: "stops in the debugger",
+    os.urandom: DRAWS,
+    os.getpid: "asks the operating system",
+    dt.datetime.now: CLOCK,
+    dt.datetime.utcnow: CLOCK,
+    dt.datetime.today: CLOCK,
+    dt.date.today: CLOCK,
+}
+FUNCTIONS |= {
+    getattr(time, name): CLOCK
+    for name in dir(time)
+    if name in ("time", "perf_counter", "monotonic", "process_time", "thread_time", "localtime", "gmtime", "ctime")
+    or name.endswith("_ns")
+}
+FUNCTIONS |= {time.strftime: CLOCK, time.sleep: WAITS}
+FUNCTIONS |= {
+    getattr(secrets, name): DRAWS for name in secrets.__all__ if isinstance(getattr(secrets, name), FunctionType)
+}
+FUNCTIONS |= {
+    getattr(os, name): SYSTEM
+    for name in (
+        "listdir",
+        "makedirs",
+        "mkdir",
+        "putenv",
+        "remove",
+        "rename",
+        "replace",
+        "rmdir",
+        "stat",
+        "system",
+        "unlink",
+        "unsetenv",
+    )
+}
+FUNCTIONS[threading.Thread.start] = "starts a thread"
+for _name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"):
+    FUNCTIONS[getattr(np, _name)] = FILES
+
+CLASSES: list[tuple[type, str]] = [  # of whose methods each does it
+    (random.Random, DRAWS),
+    (io.IOBase, FILES),
+]
+HARMLESS = frozenset(("getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed"))
+NAMED: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)}  # have a hash
+
+CODES: dict[CodeType, str] = {  # the same, for calls by the standard library on behalf of the user
+    **{function.__code__: what for function, what in FUNCTIONS.items() if isinstance(function, FunctionType)},
+    **{f.__code__: DRAWS for f in vars(random.Random).values() if isinstance(f, FunctionType) and f.__name__[0] != "_"},
+}
+FILES_WITH_CODES = {code.co_filename for code in CODES}
+
+
+def impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
+    """What calling `callee` does beside giving a result, as in "calls print(), which prints"; None if nothing."""
+    take_in()
+    owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
+    if owner is not None and not isinstance(owner, type):
+        name = callee.__name__
+        if name not in HARMLESS:
+            for kind, does in CLASSES:
+                if isinstance(owner, kind):
+                    return f"calls {_shown(kind)}.{name}(), which {does}"
+    what = _entry(callee, args)
+    return None if what is None else f"calls {_shown(callee)}(), which {what}"
+
+
+def take_in() -> None:
+    """Learn of the modules that are known, but not imported here: each takes milliseconds."""
+    for name, learn in LATER.items():
+        if name in sys.modules:
+            learn()
+
+
+@cache
+def _take_in_logging() -> None:
+    import logging
+
+    names = ("critical", "debug", "error", "exception", "info", "log", "warning")
+    functions = [getattr(logging, name) for name in names]
+    FUNCTIONS.update(dict.fromkeys(functions, LOGS))
+    CLASSES.extend(((logging.Logger, LOGS), (logging.LoggerAdapter, LOGS)))
+    _take_in_codes([*functions, logging.Logger.handle], LOGS)
+
+
+@cache
+def _take_in_uuid() -> None:
+    import uuid
+
+    FUNCTIONS.update({uuid.uuid1: MAKES, uuid.uuid4: MAKES})
+    _take_in_codes([uuid.uuid1, uuid.uuid4], MAKES)
+
+
+def _take_in_codes(functions: Sequence[Any], what: str) -> None:
+    CODES.update((function.__code__, what) for function in functions)
+    FILES_WITH_CODES.update(function.__code__.co_filename for function in functions)
+
+
+@cache
+def _take_in_numpy() -> None:
+    random = np.random
+    FUNCTIONS.update({random.default_rng: DRAWS, random.seed: DRAWS})
+    CLASSES.extend((kind, DRAWS) for kind in (random.Generator, random.RandomState, random.BitGenerator))
+    NAMED.add(type(random.seed))
+
+
+LATER = {"logging": _take_in_logging, "numpy.random": _take_in_numpy, "uuid": _take_in_uuid}
+
+
+def is_suspended(value: Any) -> bool:
+    """True for an iterator whose position only C code knows: a generator, the iterator of a list, a zip, a file."""
+    step = find(type(value), "__next__")
+    return isinstance(value, GeneratorType) or not (isinstance(step, FunctionType) or not callable(step))
+
+
+def _entry(callee: Any, args: tuple[Any, ...]) -> str | None:
+    if type(callee) not in NAMED:
+        return None
+    what = FUNCTIONS.get(callee)
+    if what is CLOCK and args and callee in (time.localtime, time.gmtime, time.ctime):
+        return None  # converts the time it is given
+    if what is DRAWS and callee.__name__ == "default_rng" and args and args[0] is not None:
+        return None  # has its seed
+    return what
+
+
+def _shown(thing: Any) -> str:
+    module = getattr(thing, "__module__", None) or ""
+    name = str(getattr(thing, "__qualname__", None) or type(thing).__name__)
+    module = {"builtins": "", "_io": "io", "_random": "random", "posix": "os", "nt": "os"}.get(module, module)
+    return f"{module}.{name}" if module else name

@@ -1,0 +1,95 @@
+"""What existed before the step: what was reached through the places it read, and all that is held by such things."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import Any
+
+from adjoint.compiler.trace.frames.constants import ATOMS
+from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, elements, wrapped
+from adjoint.compiler.trace.frames.sources import find
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Past:
+    """Things by identity. What they hold is looked at when it is needed, or just before it changes."""
+
+    def __init__(self) -> None:
+        self.cells: dict[int, CellType] = {}
+        self.functions: dict[int, list[FunctionType]] = {}  # by the identity of their code
+        self._met: dict[int, Any] = {}
+        self._unexpanded: dict[int, Any] = {}  # of these, what may hold more that was not looked at
+        self._made: dict[int, Any] = {}  # by the step, and put where it can be found
+
+    def knows(self, thing: Any) -> bool:
+        """True if `thing` existed before the step: it was reached through a place, or is held by what was."""
+        while id(thing) not in self._met and self._unexpanded:
+            self.expand(next(reversed(self._unexpanded.values())))
+        return id(thing) in self._met
+
+    def meet(self, thing: Any) -> None:
+        """Take it that `thing` existed before the step."""
+        if type(thing) in ATOMS or id(thing) in self._met or id(thing) in self._made:
+            return
+        self._met[id(thing)] = thing
+        self._unexpanded[id(thing)] = thing
+        if isinstance(thing, FunctionType):
+            self.note_function(thing)
+            for cell in thing.__closure__ or ():
+                self.cells[id(cell)] = cell
+        elif not isinstance(thing, type | ModuleType | Tensor):
+            self.meet(type(thing))
+
+    def note_function(self, function: FunctionType) -> None:
+        """Keep the function in mind for a frame of its code."""
+        known = self.functions.setdefault(id(function.__code__), [])
+        if not any(function is other for other in known):
+            known.append(function)
+
+    def note_made(self, thing: Any) -> None:
+        """`thing` was put into something from before; unless it is from before itself, the step made it."""
+        if type(thing) not in ATOMS and not self.knows(thing):
+            self._made[id(thing)] = thing
+
+    def expand(self, thing: Any) -> None:
+        """Meet what is held by a thing from before."""
+        if self._unexpanded.pop(id(thing), None) is None:
+            return
+        for held in held_by(thing):
+            self.meet(held)
+            if type(held) is dict and not isinstance(thing, CONTAINERS):
+                self.expand(held)  # the attributes of an object
+
+
+def held_by(thing: Any) -> Iterator[Any]:
+    """What can be found in an object by the names and keys of Python."""
+    if isinstance(thing, CONTAINERS):
+        yield from elements(thing)
+    elif isinstance(thing, FunctionType):
+        yield from thing.__defaults__ or ()
+        yield from (thing.__kwdefaults__ or {}).values()
+    elif isinstance(thing, MethodType):
+        yield from (thing.__self__, thing.__func__)
+    elif isinstance(thing, BuiltinFunctionType | MethodWrapperType):
+        yield thing.__self__
+    elif isinstance(thing, functools.partial):
+        yield from (thing.func, thing.args, thing.keywords)
+    elif isinstance(thing, type):
+        yield from thing.__mro__
+    elif not isinstance(thing, ModuleType | Tensor):
+        kind = type(thing)
+        yield wrapped(thing)
+        held = getattr(thing, "__dict__", None) if find(kind, "__getattribute__") is object.__getattribute__ else None
+        if type(held) is dict:
+            yield held
+        for name in getattr(kind, "__slots__", ()):
+            yield getattr(thing, name, None)

@@ -1,0 +1,165 @@
+"""A frame of the user's while it runs: a shadow of its stack, moved by each instruction before that is executed."""
+
+from __future__ import annotations
+
+import dis
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CellType, CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from adjoint.compiler.trace.frames import load_store  # noqa: F401  fills HANDLERS
+from adjoint.compiler.trace.frames.bytecode import HANDLERS, generic
+from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.frame_observer import Witness
+
+
+class Decoded:
+    """A function's instructions by their offsets, and where exceptions land, with the depth of the stack there."""
+
+    __slots__ = ("landings", "steps")
+
+    def __init__(self, code: CodeType) -> None:
+        self.steps: dict[int, tuple[Any, dis.Instruction, int, int]] = {}
+        listing = dis.Bytecode(code)
+        before: list[int] = []
+        instructions = list(listing)
+        for i, ins in enumerate(instructions):
+            after = instructions[i + 1].offset if i + 1 < len(instructions) else -1
+            if ins.opname == "EXTENDED_ARG":
+                before.append(ins.offset)
+                continue
+            step = (HANDLERS.get(ins.opname, generic), ins, after, -1)
+            self.steps[ins.offset] = step
+            for offset in before:  # some versions report the prefix, some the instruction, some both
+                self.steps[offset] = (*step[:3], ins.offset)
+            before.clear()
+        entries: Any = getattr(listing, "exception_entries", ())
+        self.landings = {entry.target: entry.depth + entry.lasti + 1 for entry in entries}
+
+
+class Activation:
+    """The shadow stack of one frame. Unknown values are UNKNOWN; the slots that are missing below are so, too."""
+
+    __slots__ = (
+        "awaited", "callee", "cells", "code", "keywords", "landings", "outermost", "pending", "raising", "skipped",
+        "stack", "steps", "witness",
+    )  # fmt: skip
+
+    def __init__(self, witness: Witness, code: CodeType, cells: dict[str, list[CellType]], outermost: bool) -> None:
+        self.witness = witness
+        self.code = code
+        self.cells = cells  # those from before the step, by the names of the variables
+        self.outermost = outermost
+        self.stack: list[Any] = []
+        decoded = decode(code)
+        self.steps, self.landings = decoded.steps, decoded.landings
+        self.pending: tuple[dis.Instruction, int] | None = None
+        self.keywords: tuple[str, ...] = ()
+        self.awaited: CodeType | None = None  # the code whose result is the top of the stack
+        self.callee: Any = None
+        self.skipped = -1
+        self.raising = False  # since the last instruction
+
+    def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """The frame's trace function."""
+        if event == "opcode":
+            self._step(frame)
+        elif event == "return":
+            self.witness.left(self, frame, UNKNOWN if self.raising else arg)
+        elif event == "exception":
+            self.raising = True
+        return self.trace
+
+    def receive(self, code: CodeType, value: Any, variables: Any) -> None:
+        """A function called from here has returned; if that was `__init__`, the result is the object."""
+        if code is self.awaited and self.stack and value is not UNKNOWN:
+            if isinstance(self.callee, type):
+                value = variables.get(code.co_varnames[0], UNKNOWN) if code.co_argcount else UNKNOWN
+            self.stack[-1] = value
+        self.awaited = None
+
+    def await_result(self, code: CodeType | None, callee: Any = None) -> None:
+        """Expect that the code runs now and that its result is the top of the stack."""
+        self.awaited, self.callee = code, callee
+
+    def is_suspending(self, frame: FrameType) -> bool:
+        """True where the frame leaves with a `yield`, to come back."""
+        step = self.steps.get(frame.f_lasti)
+        return step is not None and (step[1].opname in ("YIELD_VALUE", "SEND") or _comes_back(step[1]))
+
+    def push(self, *values: Any) -> None:
+        """Put values on the stack, the last on top."""
+        self.stack.extend(values)
+
+    def pop(self) -> Any:
+        """Take the top."""
+        return self.stack.pop() if self.stack else UNKNOWN
+
+    def take(self, count: int) -> list[Any]:
+        """Take the topmost `count` values, the top last."""
+        return [self.pop() for _ in range(count)][::-1]
+
+    def _step(self, frame: FrameType) -> None:
+        at = frame.f_lasti
+        step = self.steps.get(at)
+        if step is None or at == self.skipped:
+            self.skipped = -1
+            return
+        handler, instruction, after, self.skipped = step
+        self.raising = False
+        if at in self.landings:
+            self.pending = None
+            depth = self.landings[at]
+            del self.stack[depth - 1 :]
+            self.push(*[UNKNOWN] * (depth - len(self.stack)))
+        elif self.pending is not None:
+            jump, next_to_it = self.pending
+            self.pending = None
+            _settle(self, frame, jump, at != next_to_it, instruction)
+        self.awaited = self.callee = None
+        if handler(self, frame, instruction):
+            self.pending = instruction, after
+
+
+def _settle(a: Activation, frame: FrameType, jump: dis.Instruction, jumped: bool, now: dis.Instruction) -> None:
+    """Move the stack as an instruction did, now that its outcome is seen."""
+    if jump.opname == "STORE_FAST_LOAD_FAST":
+        a.stack[-1] = frame.f_locals.get(jump.argval[1], UNKNOWN)
+    elif jump.opname == "FOR_ITER":
+        if not jumped or now.opname == "END_FOR":
+            a.push(UNKNOWN)
+        elif now.opname not in ("POP_TOP", "POP_ITER") or ITERATOR_GOES:
+            a.pop()
+    elif not jumped:  # JUMP_IF_TRUE_OR_POP
+        a.pop()
+
+
+PAUSING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+ITERATOR_GOES = "LOAD_FAST_LOAD_FAST" not in dis.opmap  # an exhausted iterator is popped by FOR_ITER, before 3.13
+_decoded: WeakKeyDictionary[CodeType, Decoded] = WeakKeyDictionary()
+
+
+def decode(code: CodeType) -> Decoded:
+    """The code's instructions, decoded once."""
+    found = _decoded.get(code)
+    if found is None:
+        found = _decoded[code] = Decoded(code)
+    return found
+
+
+def is_resumed(frame: FrameType) -> bool:
+    """True where a frame that was suspended comes back."""
+    if not frame.f_code.co_flags & PAUSING:
+        return False
+    step = decode(frame.f_code).steps.get(frame.f_lasti)
+    if step is None:
+        return False
+    return step[1].opname == "YIELD_VALUE" or _comes_back(step[1])
+
+
+def _comes_back(ins: dis.Instruction) -> bool:
+    """True for the instruction after a `yield`, at which Python 3.13 says that a frame is as it leaves."""
+    return ins.opname == "RESUME" and bool((ins.arg or 0) & 3)

@@ -1,0 +1,373 @@
+"""Where Python keeps a value that a step may read or write."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+from adjoint.compiler.trace.frames.constants import alike, unchanged
+from adjoint.compiler.trace.frames.container_snapshot import agrees, assign, flat, snapshot
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Missing:
+    """The type of `MISSING`, which stands for a value that is not there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = Missing()
+Name = Callable[[Any], str]  # the name of the variable to which generated code has bound an object
+
+
+classes_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__  # whatever a metaclass says
+dict_of: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
+
+
+def find(kind: type, name: str) -> Any:
+    """What a class or one above it has under the name, unbound; MISSING if nothing."""
+    for base in classes_of(kind):
+        held = dict_of(base)
+        if name in held:
+            return held[name]
+    return MISSING
+
+
+class Place:
+    """A place is its kind, its holder by identity, and a name or key; `read` gives MISSING if nothing is there."""
+
+    __slots__ = ("holder", "name")
+
+    def __init__(self, holder: Any, name: Any = None) -> None:
+        self.holder = holder
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.holder is other.holder and bool(self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash((id(self.holder), self.name))
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells places apart."""
+        return type(self), id(self.holder), self.name
+
+    @property
+    def what(self) -> str:
+        """The place in words."""
+        raise NotImplementedError
+
+    def read(self) -> Any:
+        """The value that is there now, or MISSING."""
+        raise NotImplementedError
+
+    def write(self, value: Any) -> None:
+        """Put a value there; nothing is left if it is MISSING."""
+        if value is MISSING:
+            self.delete()
+        else:
+            self._set(value)
+
+    def delete(self) -> None:
+        """Leave nothing there; quiet if nothing was."""
+        raise NotImplementedError
+
+    def expression(self, name: Name) -> str:
+        """Python source of a fast read. It raises where `read` gives MISSING."""
+        raise NotImplementedError
+
+    def guard(self, value: Any, name: Name) -> str:
+        """Python source of a test that the place still has `value`. It may raise where that is gone: changed, too."""
+        if value is MISSING:
+            return f"{name(self)}.read() is {name(MISSING)}"
+        source, expected = self.expression(name), name(value)
+        compared = alike if isinstance(value, tuple) else unchanged
+        return f"({source} is {expected} or {name(compared)}({source}, {expected}))"
+
+    def holds(self, value: Any) -> bool:
+        """True while a read gives `value`; numbers, strings and tuples of them are compared by type and value."""
+        return (alike if isinstance(value, tuple) else unchanged)(self.read(), value)
+
+    def _set(self, value: Any) -> None:
+        raise NotImplementedError
+
+
+class Global(Place):
+    """A name in a module's namespace."""
+
+    __slots__ = ()
+
+    @property
+    def what(self) -> str:
+        """`global 'scale'`."""
+        return f"global {self.name!r}"
+
+    def read(self) -> Any:
+        """The value under the name, or MISSING."""
+        return self.holder.get(self.name, MISSING)
+
+    def delete(self) -> None:
+        """Take the name out."""
+        self.holder.pop(self.name, None)
+
+    def expression(self, name: Name) -> str:
+        """`g['scale']`."""
+        return f"{name(self.holder)}[{self.name!r}]"
+
+    def _set(self, value: Any) -> None:
+        self.holder[self.name] = value
+
+
+class Cell(Place):
+    """A variable that a function has from the function around it."""
+
+    __slots__ = ()
+    holder: CellType
+
+    @property
+    def what(self) -> str:
+        """`closure variable 'n'`."""
+        return f"closure variable {self.name!r}"
+
+    def read(self) -> Any:
+        """The variable's value; MISSING before it is assigned."""
+        try:
+            return self.holder.cell_contents
+        except ValueError:
+            return MISSING
+
+    def delete(self) -> None:
+        """Empty the cell."""
+        with suppress(ValueError):
+            del self.holder.cell_contents
+
+    def expression(self, name: Name) -> str:
+        """`c.cell_contents`."""
+        return f"{name(self.holder)}.cell_contents"
+
+    def _set(self, value: Any) -> None:
+        self.holder.cell_contents = value
+
+
+class Attribute(Place):
+    """An attribute, as `getattr` finds it; of a method bound to the holder, the function.
+
+    That notices a method replaced in the object, in its class or in a class above.
+    """
+
+    __slots__ = ("bound",)
+
+    def __init__(self, holder: Any, name: str, bound: bool = False) -> None:
+        self.holder = holder
+        self.name = name
+        self.bound = bound
+
+    @property
+    def what(self) -> str:
+        """`attribute 'scale' of Model`."""
+        kind = "method" if self.bound else "attribute"
+        if isinstance(self.holder, type):
+            return f"{kind} {self.name!r} of class {self.holder.__name__}"
+        if isinstance(self.holder, ModuleType):
+            return f"{kind} {self.name!r} of module {self.holder.__name__}"
+        named = self.holder if isinstance(self.holder, FunctionType) else type(self.holder)
+        return f"{kind} {self.name!r} of {named.__name__}"
+
+    def read(self) -> Any:
+        """The attribute's value, or MISSING."""
+        value = getattr(self.holder, self.name, MISSING)
+        if not self.bound:
+            return value
+        # another callable took the method's place: it is the value, and differs from the function
+        return getattr(value, "__func__", value)
+
+    def delete(self) -> None:
+        """Delete the attribute of the object itself."""
+        with suppress(AttributeError):
+            delattr(self.holder, self.name)
+
+    def expression(self, name: Name) -> str:
+        """`o.scale`; of a method `o.scale.__func__`."""
+        source = f"{name(self.holder)}.{self.name}"
+        if not self.name.isidentifier():
+            source = f"getattr({name(self.holder)}, {self.name!r})"
+        return f"{source}.__func__" if self.bound else source
+
+    def _set(self, value: Any) -> None:
+        setattr(self.holder, self.name, value)
+
+
+class Definition(Place):
+    """What a class or one above it has under a name, such as a descriptor."""
+
+    __slots__ = ()
+
+    @property
+    def what(self) -> str:
+        """`definition of 'size' in class Model`."""
+        return f"definition of {self.name!r} in class {self.holder.__name__}"
+
+    def read(self) -> Any:
+        """The entry itself, or MISSING."""
+        return find(self.holder, self.name)
+
+    def delete(self) -> None:
+        """Delete the entry of the class itself."""
+        with suppress(AttributeError):
+            delattr(self.holder, self.name)
+
+    def expression(self, name: Name) -> str:
+        """`find(o, 'size')`."""
+        return f"{name(find)}({name(self.holder)}, {self.name!r})"
+
+    def _set(self, value: Any) -> None:
+        setattr(self.holder, self.name, value)
+
+
+class Item(Place):
+    """The value under a key or index of a dict, list or deque."""
+
+    __slots__ = ()
+
+    @property
+    def what(self) -> str:
+        """`item 'lr' of a dict`."""
+        return f"item {self.name!r} of a {type(self.holder).__name__}"
+
+    def read(self) -> Any:
+        """The item, or MISSING; a default is not made."""
+        try:
+            if isinstance(self.holder, dict):
+                return dict.get(self.holder, self.name, MISSING)
+            return self.holder[self.name]
+        except (LookupError, TypeError):
+            return MISSING
+
+    def delete(self) -> None:
+        """Take the item out."""
+        with suppress(LookupError):
+            del self.holder[self.name]
+
+    def expression(self, name: Name) -> str:
+        """`d['lr']`."""
+        key = repr(self.name) if type(self.name) in (int, str) else name(self.name)
+        return f"{name(self.holder)}[{key}]"
+
+    def _set(self, value: Any) -> None:
+        self.holder[self.name] = value
+
+
+class Part(Place):
+    """The item `name` of a tuple that lies in the place `holder`."""
+
+    __slots__ = ()
+    holder: Place
+
+    @property
+    def what(self) -> str:
+        """`item 0 of attribute 'state' of Model`."""
+        return f"item {self.name!r} of {self.holder.what}"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """That of the place around, and the item's number."""
+        return type(self), self.holder.key, self.name
+
+    def read(self) -> Any:
+        """The item, or MISSING."""
+        try:
+            return self.holder.read()[self.name]
+        except (LookupError, TypeError):
+            return MISSING
+
+    def delete(self) -> None:
+        """A tuple keeps what it has."""
+        raise TypeError(f"{self.what} cannot be deleted")
+
+    def expression(self, name: Name) -> str:
+        """`o.state[0]`."""
+        return f"{self.holder.expression(name)}[{self.name!r}]"
+
+    def _set(self, value: Any) -> None:
+        raise TypeError(f"{self.what} cannot be set")
+
+
+def tensors_in(place: Place, value: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place, Any]]:
+    """The tensors that a read of `place` found: the value, or within it, each with a place of its own.
+
+    `before` gives a copy of a container as it was when the step began, or the container itself.
+    """
+    if isinstance(value, Tensor):
+        yield place, value
+    elif isinstance(place, Contents):
+        yield from _held(place.holder, before)
+    elif isinstance(value, tuple):
+        for i, element in enumerate(value):
+            yield from tensors_in(Part(place, i), element, before)
+
+
+def _held(container: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place, Any]]:
+    shown = before(container)
+    if isinstance(shown, dict):
+        pairs: Any = shown.items()
+    elif isinstance(shown, list | deque | tuple):
+        pairs = enumerate(shown)
+    else:
+        return
+    for key, element in pairs:
+        if isinstance(element, dict | list | deque):
+            yield from _held(element, before)
+        else:
+            yield from tensors_in(Item(container, key), element, before)
+
+
+class Contents(Place):
+    """All that a list, tuple, dict, set, deque or ndarray holds, and what such things among its elements hold."""
+
+    __slots__ = ()
+
+    @property
+    def what(self) -> str:
+        """`contents of a list`."""
+        return f"contents of a {type(self.holder).__name__}"
+
+    def read(self) -> Any:
+        """A snapshot, which compares equal to one of the same contents."""
+        return snapshot(self.holder)
+
+    def write(self, value: Any) -> None:
+        """Give the holder the contents of `value`, a copy of it from before."""
+        assign(self.holder, value)
+
+    def delete(self) -> None:
+        """Empty the holder."""
+        assign(self.holder, type(self.holder)())
+
+    def expression(self, name: Name) -> str:
+        """`snapshot(o)`."""
+        return f"{name(snapshot)}({name(self.holder)})"
+
+    def guard(self, value: Any, name: Name) -> str:
+        """`agrees(o, snapshot)`; of a flat container a look at identities first, a tenth of the time."""
+        test = f"{name(agrees)}({name(self.holder)}, {name(value)})"
+        held = flat(self.holder)
+        if held is None or not agrees(self.holder, value):
+            return test
+        source = name(self.holder)
+        all_of = f"*{source}, *{source}.values()" if type(self.holder) is dict else f"*{source}"
+        name(held)  # which keeps the objects, so that no other gets an identity of theirs
+        return f"([*map(id, ({all_of},))] == {name([*map(id, held)])} or {test})"
+
+    def holds(self, value: Any) -> bool:
+        """True while the contents are as in the snapshot `value`."""
+        return agrees(self.holder, value)

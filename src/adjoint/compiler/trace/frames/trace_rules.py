@@ -1,0 +1,89 @@
+"""Whose code it is: the user's, which is observed, or that of Python, NumPy and this library, which is relied upon."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.source_location import PACKAGE
+from adjoint.core.runtime.package_name import spoken
+
+STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # what sysconfig takes milliseconds to tell
+INSTALLED = ("site-packages", "dist-packages")
+KNOWN = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
+RELIED_UPON = frozenset(("adjoint", "numpy", "llvmlite"))
+
+
+relied_upon: set[str] = set()  # the files met so far that are not the user's
+
+
+@functools.cache
+def is_user_file(file: str) -> bool:
+    """True unless the file belongs to Python, NumPy, llvmlite or this library. A package of others is the user's."""
+    found = _is_users(file)
+    if not found:
+        relied_upon.add(file)
+    return found
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith(("<frozen ", "<__array_function__")) or file.startswith(KNOWN):
+        return False
+    if f"{os.sep}llvmlite{os.sep}" in file:
+        return False
+    return not is_standard_file(file)
+
+
+@functools.cache
+def is_standard_file(file: str) -> bool:
+    """True if the file belongs to Python's library."""
+    path = os.path.realpath(file) if os.path.isabs(file) else file
+    return path.startswith(STANDARD) and path[len(STANDARD) :].split(os.sep, 1)[0] not in INSTALLED
+
+
+def is_user_code(code: CodeType) -> bool:
+    """True for code whose running is observed."""
+    return is_user_file(code.co_filename)
+
+
+def is_user_namespace(namespace: dict[str, Any]) -> bool:
+    """False for the globals of code that was generated for a class of this library, or for a named tuple."""
+    name = str(namespace.get("__name__", ""))
+    return name.partition(".")[0] not in RELIED_UPON and not name.startswith("namedtuple_")
+
+
+def is_user_function(function: Any) -> bool:
+    """True for a function written in Python by the user."""
+    if not isinstance(function, FunctionType) or not is_user_file(function.__code__.co_filename):
+        return False
+    return function.__code__.co_filename[:1] != "<" or is_user_namespace(function.__globals__)
+
+
+def is_user_module(module: ModuleType) -> bool:
+    """True for a module of the user's."""
+    return _is_user_name(module.__name__)
+
+
+def is_user_class(kind: type) -> bool:
+    """True for a class of the user's."""
+    name = getattr(kind, "__module__", None)
+    return not isinstance(name, str) or _is_user_name(name)
+
+
+def is_own_class(kind: type) -> bool:
+    """True for a class of this library."""
+    return str(getattr(kind, "__module__", "")).partition(".")[0] in {"adjoint", spoken.package}
+
+
+def _is_user_name(name: str) -> bool:
+    if name.partition(".")[0] in RELIED_UPON or name in sys.builtin_module_names:
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if isinstance(file, str):
+        return is_user_file(file)
+    return name == "__main__" or name.partition(".")[0] not in sys.stdlib_module_names

@@ -1,0 +1,198 @@
+"""The facts on which a program relies, each with its test in generated code, and what to say when it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from adjoint.compiler.trace.frames.constants import alike, unchanged
+from adjoint.compiler.trace.frames.container_snapshot import Snapshot
+from adjoint.compiler.trace.frames.sources import Place
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Change(NamedTuple):
+    """Why a program could not be used: what had changed, from what to what, and the line that relies on it."""
+
+    what: str
+    old: str
+    new: str
+    site: Site | None
+
+    def __str__(self) -> str:
+        where = f", read at {self.site}" if self.site is not None else ""
+        return f"{self.what}: {self.old} → {self.new}{where}"
+
+
+class Guard(Protocol):
+    """A fact on which a program relies."""
+
+    @property
+    def what(self) -> str:
+        """The fact in words."""
+
+    @property
+    def site(self) -> Site | None:
+        """The user's line that relies on it."""
+
+    @property
+    def expected(self) -> Any:
+        """How it was found last."""
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """An expression that is true while the fact is as expected; `name` gives an object a variable."""
+
+    def holds(self) -> bool:
+        """True if the fact is the same in meaning, whatever objects tell it; settles on them."""
+
+    def change(self) -> Change:
+        """The fact as it was traced, and as it is."""
+
+
+class Watch:
+    """A fact that the library's own code told the tracer: `probe(subject)` is as it was."""
+
+    __slots__ = ("contents", "expected", "held", "ignored", "probe", "settled", "site", "subject", "what")
+
+    def __init__(
+        self,
+        subject: Any,
+        probe: Callable[[Any], Any],
+        what: str,
+        site: Site | None = None,
+        settled: bool = False,
+        contents: Callable[[Any, frozenset[str]], list[Any]] | None = None,
+    ) -> None:
+        self.subject = subject
+        self.probe = probe
+        self.what = what
+        self.site = site
+        self.settled = settled
+        self.contents = contents
+        self.ignored: frozenset[str] = frozenset()  # attributes that the step itself sets
+        self.settle()
+
+    def settle(self) -> None:
+        """Expect the fact as it is now."""
+        self.expected = self.probe(self.subject)
+        self.held = self._found()
+
+    def _found(self) -> list[Any] | None:
+        return None if self.contents is None else self.contents(self.subject, self.ignored)
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """A call of the probe."""
+        return f"{name(self.probe)}({name(self.subject)}) == {expected}"
+
+    def holds(self) -> bool:
+        """True while the fact is as it was; a version that moved is looked through."""
+        now = self.probe(self.subject)
+        if unchanged(now, self.expected):
+            return True
+        if self.contents is None or not _same_list(self._found(), self.held):
+            return False
+        self.expected = now
+        return True
+
+    def change(self) -> Change:
+        """What differs now."""
+        old, new = self.expected, self.probe(self.subject)
+        if self.contents is not None and self.held is not None:
+            old, new = _difference(self.held, self._found() or [])
+        return Change(self.what, told(old), told(new), self.site)
+
+
+class PlaceGuard:
+    """A place in which Python keeps a value has the same one."""
+
+    __slots__ = ("expected", "place", "site")
+
+    def __init__(self, place: Place, value: Any, site: Site | None) -> None:
+        self.place = place
+        self.expected = value
+        self.site = site
+
+    @property
+    def what(self) -> str:
+        """The place in words."""
+        return self.place.what
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """The place's own test."""
+        return self.place.guard(self.expected, name)
+
+    def holds(self) -> bool:
+        """True if the value is the same in meaning."""
+        return self.place.holds(self.expected)
+
+    def change(self) -> Change:
+        """The value then and now."""
+        if isinstance(self.expected, Snapshot):
+            return Change(self.what, *_differing(self.expected.elements, self.place.read().elements), self.site)
+        return Change(self.what, told(self.expected), told(self.place.read()), self.site)
+
+
+class ArgumentGuard:
+    """A place has the very tensor that is passed as an argument."""
+
+    __slots__ = ("expected", "number", "place", "site", "what")
+
+    def __init__(self, place: Place, number: int, site: Site) -> None:
+        self.place, self.number, self.site = place, number, site
+        self.expected = None
+        self.what = f"{place.what} is argument {number}"
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """A comparison with the argument, by its name in the generated function."""
+        return f"{self.place.expression(name)} is x{self.number}"
+
+    def holds(self) -> bool:
+        """Only a call can tell."""
+        return True
+
+    def change(self) -> Change:
+        """Not to be told without the call's arguments."""
+        return Change(self.what, "True", "False", self.site)
+
+
+def _same_list(now: Any, before: Any) -> bool:
+    """True if both lists hold the same objects; numbers and strings by value."""
+    return len(now) == len(before) and all(map(unchanged, now, before))
+
+
+def _difference(before: list[Any], now: list[Any]) -> tuple[Any, Any]:
+    """The first entries that differ, with the name that stands before them."""
+    for i, (a, b) in enumerate(zip(before, now, strict=False)):
+        if not unchanged(a, b):
+            name = f"{before[i - 1]} = " if i and isinstance(before[i - 1], str) else ""
+            return _Told(f"{name}{told(a)}"), _Told(f"{name}{told(b)}")
+    return _Told(f"{len(before)} attributes"), _Told(f"{len(now)} attributes")
+
+
+class _Told(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def told(value: Any) -> str:
+    """A value in a message: tensors by their shape, long texts cut."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{type(value).__name__} {value.__qualname__}"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  the user's own repr, in a message about something else
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _differing(then: list[Any], now: list[Any]) -> tuple[str, str]:
+    """The first elements of two snapshots that differ."""
+    for a, b in zip(then, now, strict=False):
+        if not alike(b, a):
+            return told(a), told(b)
+    return f"{len(then)} entries", f"{len(now)} entries"

@@ -1,0 +1,74 @@
+"""Which program a call wants: the signature of its arguments, and what of them each call brings anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.node import Leaf
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.tensor import Tensor
+
+
+class Signature:
+    """The programs for one signature of arguments, newest last, and how often it was traced."""
+
+    __slots__ = ("eager", "entries", "promoted", "traces")
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self.traces = 0
+        self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
+        self.promoted: dict[Any, Any] = {}  # places of numbers that changed, and became inputs
+
+
+class Arguments:
+    """Tells the ints among the arguments that were not always the same: from then on each call brings its own."""
+
+    def __init__(self) -> None:
+        self._integers: dict[Any, dict[int, int | None]] = {}  # by structure; None for one that varies
+
+    def signature(self, leaves: list[Any], structure: Any) -> tuple[Any, list[Any]]:
+        """The key of the programs for these arguments, and the tensors and numbers that a program takes."""
+        varying = self._varying(leaves, structure)
+        given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
+        kinds = tuple(int if i in varying else _kind(x) for i, x in enumerate(leaves))
+        return (structure, kinds, _aliases(given), mode.recording, mode.autocast), given
+
+    def _varying(self, leaves: list[Any], structure: Any) -> set[int]:
+        integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
+        if not integers:
+            return set()
+        known = self._integers.setdefault(structure, dict(integers))
+        for i, x in integers.items():
+            if known.get(i, x) != x:
+                known[i] = None
+        return {i for i in integers if known.get(i) is None}
+
+
+def _aliases(given: list[Any]) -> tuple[int, ...]:
+    """For each tensor the first one of the same memory."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
+
+
+def _kind(leaf: Any) -> Any:
+    """What of an argument decides which program runs: everything, except a tensor's values and a float."""
+    if isinstance(leaf, Tensor):
+        # a parameter may be met again as state: each has a program of its own
+        hooked = type(leaf.node) is Leaf and leaf.node.hooks is not None  # hooks are the tensor's own
+        alike = type(leaf) is Tensor and not hooked
+        return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if alike else id(leaf)
+    if type(leaf) is float:
+        return float
+    if isinstance(leaf, np.ndarray):
+        raise TypeError(
+            "a compiled step was given an ndarray, whose values would be frozen into it: pass a tensor "
+            "(adjoint.from_numpy)"
+        )
+    try:
+        hash(leaf)
+    except TypeError:
+        return id(leaf)
+    return type(leaf), leaf

@@ -1,0 +1,317 @@
+"""Python numbers that may differ from call to call: a step does arithmetic with them, and the program does it again.
+
+The arithmetic is Python's own, so it is written down as lines of Python which each call runs before the kernels. Where
+the step asks something that only one number can answer (`if n > 3`, `range(n)`), the answer becomes a guard.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.graph.source_location import Site, user_site
+
+
+class Line(NamedTuple):
+    """One line of the program's arithmetic: a `name` for an expression, or a guard on one if the name is empty."""
+
+    name: str
+    code: str
+    needs: tuple[str, ...]
+    site: Site
+    expected: Any = None
+
+
+class Source(NamedTuple):
+    """A number that each call brings: the Python expression that finds it, given names for objects."""
+
+    name: str
+    kind: type
+    code: Callable[[Callable[[Any], str]], str]
+    what: str
+
+
+class Arithmetic:
+    """What a step computed of numbers that each call brings, in order."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.lines: list[Line] = []
+        self.pending: dict[str, Any] = {}  # numbers read from tensors of the step: known when the program has run
+        self.late: set[str] = set()  # these, and what follows from them
+        self._relied: set[str] = set()
+
+    def given(self, name: str, value: float, code: Callable[[Callable[[Any], str]], str], what: str) -> Number:
+        """The number that each call finds by `code`, and from then on under `name`."""
+        self.sources.append(Source(name, type(value), code, what))
+        return Number(self, name, value)
+
+    def read(self, tensor: Any) -> Number:
+        """The element of a tensor of the step: `tensor.item()`, for which `value` only shows the type."""
+        name = f"i{len(self.pending)}"
+        self.pending[name] = tensor
+        self.late.add(name)
+        kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
+        return Number(self, name, kind(1))
+
+    def derive(self, code: str, needs: Iterable[str], value: Any) -> Any:
+        """The number that an expression gives: `value` in this call."""
+        needs = tuple(needs)
+        if type(value) not in (int, float):  # a complex root, say: settled, so it is as good as a constant
+            self.settle(code, needs, value)
+            return value
+        name = f"n{len(self.lines)}"
+        self.lines.append(Line(name, code, needs, user_site()))
+        if not self.late.isdisjoint(needs):
+            self.late.add(name)
+        return Number(self, name, value)
+
+    def settle(self, code: str, needs: Iterable[str], value: Any) -> Any:
+        """Rely on an expression having this value. Raises TraceError where only the running program knows it."""
+        needs = tuple(needs)
+        if not self.late.isdisjoint(needs):
+            next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.told(code)},")
+        if code not in self._relied:
+            self._relied.add(code)
+            self.lines.append(Line("", code, needs, user_site(), value))
+        return value
+
+    def told(self, code: str) -> str:
+        """An expression in terms of what the numbers are."""
+        names: dict[str, str] = {source.name: source.what for source in self.sources}
+        names.update(dict.fromkeys(self.pending, "item()"))
+        for line in self.lines:
+            if line.name:
+                names[line.name] = f"({_replaced(line.code, names)})"
+        return _replaced(code, names)
+
+    def needed(self, wanted: Iterable[str]) -> list[Line]:
+        """The lines that lead to these names or to guards."""
+        names = set(wanted)
+        kept = []
+        for line in reversed(self.lines):
+            if not line.name or line.name in names:
+                kept.append(line)
+                names.update(line.needs)
+        return kept[::-1]
+
+
+def _replaced(code: str, names: dict[str, str]) -> str:
+    return re.sub(r"\b[nxpi]\d+\b", lambda found: names.get(found[0], found[0]), code)
+
+
+def guard_code(line: Line) -> str:
+    """A Python expression that is true where the guard holds."""
+    value = line.expected
+    if type(value) is bool or value is None:
+        return f"({line.code}) is {value}"
+    if type(value) is float and value != value:
+        return f"_unordered({line.code})"
+    same_sign = (
+        f" and _signed({line.code}) == {math.copysign(1.0, value)}" if value == 0 and type(value) is float else ""
+    )
+    return f"type({line.code}) is {type(value).__name__} and ({line.code}) == {value!r}{same_sign}"
+
+
+GUARD_NAMES: dict[str, Any] = {
+    "_unordered": lambda x: type(x) is float and x != x,
+    "_signed": lambda x: math.copysign(1.0, x),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+
+
+class Number:
+    """Stands for a float or int of the step, of which it has the type for whoever asks `isinstance`."""
+
+    __slots__ = ("arithmetic", "name", "value")
+
+    def __init__(self, arithmetic: Arithmetic, name: str, value: float) -> None:
+        self.arithmetic = arithmetic
+        self.name = name
+        self.value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self.value)
+
+    def settled(self) -> Any:
+        """The plain number, on which the program relies from now on."""
+        return self.arithmetic.settle(self.name, (self.name,), self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.arithmetic.settle(f"{self.name} != 0", (self.name,), self.value != 0))
+
+    def __float__(self) -> float:
+        return float(self.settled())
+
+    def __int__(self) -> int:
+        return int(self.settled())
+
+    def __index__(self) -> int:
+        return operator.index(self.settled())
+
+    def __complex__(self) -> complex:
+        return complex(self.settled())
+
+    def __hash__(self) -> int:
+        return hash(self.settled())
+
+    def __repr__(self) -> str:
+        return repr(self.settled())
+
+    def __str__(self) -> str:
+        return str(self.settled())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.settled(), spec)
+
+    def __reduce__(self) -> Any:
+        value = self.settled()
+        return type(value), (value,)
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__" or not hasattr(
+            type(self.value), name
+        ):  # a protocol that is not defined here, or a question
+            raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        return getattr(self.settled(), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.settled(), dtype)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        value = round(self.value, digits)
+        return self.arithmetic.derive(f"round({self.name}, {digits})", (self.name,), value)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    def __eq__(self, other: object) -> Any:
+        return _compared(self, other, "==", operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared(self, other, "!=", operator.ne)
+
+    def __lt__(self, other: object) -> Any:
+        return _compared(self, other, "<", operator.lt)
+
+    def __le__(self, other: object) -> Any:
+        return _compared(self, other, "<=", operator.le)
+
+    def __gt__(self, other: object) -> Any:
+        return _compared(self, other, ">", operator.gt)
+
+    def __ge__(self, other: object) -> Any:
+        return _compared(self, other, ">=", operator.ge)
+
+
+def is_number(x: Any) -> bool:
+    """True for a `Number`, which says of itself that it is a float or an int."""
+    return type(x) is Number
+
+
+def plain(x: Any) -> Any:
+    """The value of a `Number`, on which the program relies from now on; anything else as it is, tuples inside too."""
+    if type(x) is Number:
+        return x.settled()
+    if type(x) is tuple:
+        return tuple(map(plain, x))
+    if type(x) is list:
+        return list(map(plain, x))
+    return x
+
+
+def _operand(x: Any) -> tuple[str, Any, tuple[str, ...]] | None:
+    """The code, the value and the names of an operand; None for what is no number."""
+    if type(x) is Number:
+        return x.name, x.value, (x.name,)
+    return (f"({x!r})", x, ()) if type(x) in (bool, int, float) else None
+
+
+def _compared(a: Number, other: object, symbol: str, function: Callable[..., Any]) -> Any:
+    b = _operand(other)
+    if b is None:
+        return NotImplemented
+    return a.arithmetic.settle(f"{a.name} {symbol} {b[0]}", (a.name, *b[2]), function(a.value, b[1]))
+
+
+def _binary(symbol: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: Number, other: Any) -> Any:
+        b = _operand(other)
+        if b is None:
+            return NotImplemented
+        value = _tried(function, self, self.value, b[1])
+        return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value)
+
+    def backward(self: Number, other: Any) -> Any:
+        b = _operand(other)
+        if b is None:
+            return NotImplemented
+        value = _tried(function, self, b[1], self.value)
+        return self.arithmetic.derive(f"{b[0]} {symbol} {self.name}", (self.name, *b[2]), value)
+
+    return forward, backward
+
+
+def _tried(function: Callable[..., Any], number: Number, a: Any, b: Any) -> Any:
+    """The value; of a number that only shows its type, some value of the result's type."""
+    try:
+        return function(a, b)
+    except ArithmeticError:
+        if number.name not in number.arithmetic.late:
+            raise
+        return function(1, 1) * type(a * b)(1)
+
+
+def _unary(template: str, function: Callable[[Any], Any]) -> Callable[[Number], Any]:
+    def call(self: Number) -> Any:
+        return self.arithmetic.derive(template.format(self.name), (self.name,), function(self.value))
+
+    return call
+
+
+def _power() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """As `_binary`; whether the power of two ints is an int depends on the exponent, which is settled then."""
+    forward, backward = _binary("**", operator.pow)
+
+    def power(self: Number, other: Any) -> Any:
+        ints = type(self.value) is int and type(getattr(other, "value", other)) is int
+        return forward(self, plain(other) if ints else other)
+
+    def reflected(self: Number, other: Any) -> Any:
+        if type(self.value) is int and type(other) is int:
+            return other ** self.settled()
+        return backward(self, other)
+
+    return power, reflected
+
+
+for _name, _symbol, _function in (
+    ("add", "+", operator.add), ("sub", "-", operator.sub), ("mul", "*", operator.mul), ("mod", "%", operator.mod),
+    ("truediv", "/", operator.truediv), ("floordiv", "//", operator.floordiv), ("and", "&", operator.and_),
+    ("or", "|", operator.or_), ("xor", "^", operator.xor), ("lshift", "<<", operator.lshift),
+    ("rshift", ">>", operator.rshift),
+):  # fmt: skip
+    _forward, _backward = _binary(_symbol, _function)
+    setattr(Number, f"__{_name}__", _forward)
+    setattr(Number, f"__r{_name}__", _backward)
+for _name, _template, _one in (
+    ("neg", "(-{})", operator.neg), ("pos", "(+{})", operator.pos), ("abs", "abs({})", abs),
+    ("invert", "(~{})", operator.invert), ("floor", "floor({})", math.floor), ("ceil", "ceil({})", math.ceil),
+    ("trunc", "trunc({})", math.trunc),
+):  # fmt: skip
+    setattr(Number, f"__{_name}__", _unary(_template, _one))
+for _name, _method in zip(("__pow__", "__rpow__"), _power(), strict=True):
+    setattr(Number, _name, _method)

@@ -1,0 +1,184 @@
+"""How traced tensors would lie in memory if the step ran eagerly: what tells a view from a copy.
+
+Symbols have no strides, but the equations that made them tell: views are replayed on an array without memory, and an
+op that keeps the order of its operands' dimensions is asked on an array with two elements to a dimension.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.core.tensor.as_strided import dense_strides, reach, region, steps, viewed
+
+Sizes = tuple[int, ...]
+KEEPING = {"unary", "binary", "elementwise", "reduction", "contraction"}  # what they make lies as NumPy likes it
+# So do these, which take no sizes either.
+ORDERED = {"cumsum", "flip", "logcumsumexp", "argsort", "argmax", "argmin", "gather", "where_extreme", "cofactors"}
+WINDOWS = {"diagonal", "unfold", "as_strided"}  # views, besides those of the movement family
+
+
+class Strides:
+    """The strides, in elements, of the arrays that values stand for; None where the order is row-major.
+
+    `asked`: the inputs whose strides had a part in an answer.
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[Value, Sizes | None] = {}
+        self._noted: dict[Value, Sizes | None] = {}
+        self._known: dict[Value, Sizes | None] = {}
+
+    def note(self, value: Value, strides: Sizes | None) -> None:
+        """Let `value` lie so, whatever its equation says."""
+        self._noted[value] = strides
+        self._known.pop(value, None)
+
+    def of(self, value: Value) -> Sizes | None:
+        """The strides of `value`."""
+        known, stack = self._known, [value]
+        while stack:
+            v = stack[-1]
+            if v in known:
+                stack.pop()
+            elif v in self._noted:
+                known[v] = self._noted[v]
+                if v.op is None:
+                    self.asked[v] = known[v]
+            elif not _follows_operands(v):
+                known[v] = None
+            elif missing := [x for x in v.operands if x not in known]:
+                stack.extend(missing)
+            else:
+                known[v] = self._made(v)
+        return known[value]
+
+    def stand_in(self, value: Value) -> Any:
+        """An array of the shape, type and strides of `value`, but without memory: only look at it."""
+        return _stand_in(value, self.of(value))
+
+    def dense(self, value: Value) -> Sizes | None:
+        """The strides of an array in the order of `value`: row-major if that leaves gaps or repeats elements."""
+        strides = self.of(value)
+        return None if strides is None or not _alike(value.shape, strides, _in_order(value.shape, strides)) else strides
+
+    def knows(self, value: Value) -> bool:
+        """True if it was asked about `value` before."""
+        return value in self._known
+
+    def lies(self, value: Value, strides: Sizes | None) -> bool:
+        """True if these are the strides of `value`, as far as they matter."""
+        mine = self.of(value)
+        return mine is strides if mine is None or strides is None else _alike(value.shape, mine, strides)
+
+    def _made(self, v: Value) -> Sizes | None:
+        laid = [self._known[x] for x in v.operands]
+        if is_view(v):
+            return _after_view(v, laid[0])
+        if v.op.name == "laid":
+            return _unless_row_major(v.shape, tuple(-v.params["order"].index(d) for d in range(len(v.shape))))
+        if laid.count(None) == len(laid) or v.size < 2:
+            return None
+        made = _tried(v, dict(zip(v.operands, laid, strict=True)))
+        if made is None or made.flags.c_contiguous or made.ndim != len(v.shape):
+            return None
+        return _in_order(v.shape, made.strides)
+
+
+def laid(array: Any) -> Sizes | None:
+    """The strides of an array, in elements; None if it is row-major."""
+    return None if array.flags.c_contiguous else steps(array)
+
+
+def lies_so(array: Any, strides: Any) -> bool:
+    """True if these are the strides of an array; any are if they are "any"."""
+    return strides == "any" or laid(array) == strides
+
+
+def is_view(v: Value) -> bool:
+    """True if an eager op would give a view of its operand, or, of the reshapes, may."""
+    if v.op is None:
+        return False
+    return v.op.name in WINDOWS or (v.op.family == "movement" and getattr(v.op.public, "view", False))
+
+
+def turned(v: Value) -> Sizes | None:
+    """The dimensions of a view, outermost first, in which it fills memory of its own; None if that is row-major.
+
+    What it is a view of is taken to be row-major.
+    """
+    views = [v]
+    while is_view(views[-1]):
+        views.append(views[-1].operands[0])
+    if len(views) == 1 or views.pop().op is None:
+        return None
+    strides: Sizes | None = None
+    for view in reversed(views):
+        strides = _after_view(view, strides)
+    if strides is None or v.size < 2 or not _alike(v.shape, strides, _in_order(v.shape, strides)):
+        return None
+    return tuple(sorted(range(len(v.shape)), key=lambda d: -strides[d]))
+
+
+def _alike(shape: Sizes, strides: Sizes, others: Sizes) -> bool:
+    return all(a == b for n, a, b in zip(shape, strides, others, strict=True) if n > 1)
+
+
+def _in_order(shape: Sizes, strides: Sizes) -> Sizes:
+    """Strides without gaps that follow one another as these do."""
+    order = sorted(range(len(shape)), key=lambda d: -strides[d] if shape[d] > 1 else 0)
+    dense = dense_strides(tuple(shape[d] for d in order))
+    return tuple(dense[order.index(d)] for d in range(len(shape)))
+
+
+def _unless_row_major(shape: Sizes, strides: Sizes) -> Sizes | None:
+    found = _in_order(shape, strides)
+    return None if _alike(shape, found, dense_strides(shape)) else found
+
+
+def _follows_operands(v: Value) -> bool:
+    if is_view(v):
+        return True
+    if v.op is None or len(v.shape) < 2 or (v.op.family == "contraction" and len(v.shape) == 2):
+        return False  # in memory of its own there is but one order
+    return v.op.family in KEEPING or v.op.name in ORDERED or v.op.name == "pad"
+
+
+def _stand_in(value: Value, strides: Sizes | None) -> Any:
+    array = region(np.empty(1, value.dtype), value.shape, strides or dense_strides(value.shape), 0)
+    array.flags.writeable = False
+    return array
+
+
+def _after_view(v: Value, strides: Sizes | None) -> Sizes | None:
+    source = _stand_in(v.operands[0], strides)
+    if v.op.name == "as_strided":  # it looks at what there is not, where it does not lie as it was told
+        return v.params["stride"] if v.params["geometry"][0] == steps(source) else None
+    array = viewed(source, v.shape) if v.op.name == "reshape" else v.op.evaluate(source, **v.params)
+    return None if array is None else laid(array)
+
+
+def _tried(v: Value, laid: dict[Value, Sizes | None]) -> Any:
+    """What the op makes of operands with at most two elements to a dimension, in the order of those of `v`."""
+    fill = 0 if v.op.name == "gather" else 1  # a valid index
+    operands = [_small(x, laid[x], fill) if isinstance(x, Value) else x for x in v.inputs]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return np.asarray(v.op.evaluate(*operands, **v.params))
+        except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError):
+            return None
+
+
+def _small(x: Value, strides: Sizes | None, fill: int) -> Any:
+    """An array of `fill` in the order of `x`."""
+    shape = tuple(min(n, 2) for n in x.shape)
+    if strides is None:
+        return np.full(shape, fill, x.dtype)
+    sizes = sorted({s for n, s in zip(shape, strides, strict=True) if n > 1 and s})
+    ranks = {s: 2**i for i, s in enumerate(sizes)}
+    fewer = tuple(ranks.get(s, 0) if n > 1 else 0 for n, s in zip(shape, strides, strict=True))
+    return region(np.full(max(reach(shape, fewer, 0), 1), fill, x.dtype), shape, fewer, 0)

@@ -1,0 +1,396 @@
+"""Running a step once on symbols: what it computes becomes a graph, what it touches becomes state.
+
+A tensor met for the first time gives its array to the trace and holds a symbolic value until the trace ends; then all
+tensors are put back as they were, whether or not the trace succeeded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, TraceError, Value
+from adjoint.compiler.trace.guards import Watch
+from adjoint.compiler.trace.symbolic_mutation import as_own, rebind
+from adjoint.compiler.trace.symbolic_number import Arithmetic, Number, plain
+from adjoint.compiler.trace.symbolic_strides import Strides, laid
+from adjoint.compiler.trace.untraced import unwatched
+from adjoint.core.graph.hooks import watch_hooks
+from adjoint.core.graph.node import Leaf, tick
+from adjoint.core.graph.source_location import Site, user_site
+from adjoint.core.op.op import target_dtype
+from adjoint.core.op.op_errors import explained
+from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import Scope, unrecorded
+from adjoint.core.tensor.as_strided import viewed
+from adjoint.core.tensor.storage import InferenceStorage, Step, share, storage_of, view_of
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.ops.elementwise.select import cast
+from adjoint.ops.mutation.view_update import replay
+
+Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
+ndarray = np.ndarray
+CAST = cast.op  # type: ignore[attr-defined]
+LITERAL = ("unary", "binary", "elementwise")  # families whose equations may have numbers among their inputs
+
+
+class Tracer:
+    """Takes the place of NumPy for one thread while a step is traced.
+
+    `locate(tensor)` tells how to find a captured tensor in the next call, if another may lie there then;
+    `is_set(holder, key)`, whether the step has set an item of a dictionary.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        locate: Callable[[Tensor], Location | None] = lambda tensor: None,
+        is_set: Callable[[Any, Any], bool] = lambda holder, key: False,
+    ) -> None:
+        self.graph = Graph(name)
+        self.arithmetic = Arithmetic()
+        self.strides = Strides()
+        self.within: dict[Value, tuple[Value, tuple[Step, ...]]] = {}  # what was written into a part of another value
+        self.watches: list[Watch] = []
+        self.state: list[tuple[Tensor, Any, Value]] = []  # tensor, its array before, its symbol
+        self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
+        self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
+        self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
+        self.on_filled: Callable[[Any], None] = lambda container: None
+        self.deferred: list[tuple[Callable[[Any], Any], Any, Site]] = []  # calls for the end of each call
+        self.locate = locate
+        self._is_set = is_set
+        self._met: list[tuple[Tensor, Any]] = []  # every tensor that holds a symbol now, its array before
+        self._memories: list[tuple[Tensor, Any]] = []
+        self._symbols: dict[int, tuple[Any, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
+        self._settings: dict[tuple[int, Any], Any] = {}
+        self._numbers: dict[str, Value] = {}
+        self._locations: dict[int, tuple[Tensor, Any]] = {}
+        self._modules: list[str] = []
+        self._checkpoints = self._checkpoint = self._depth = 0
+        self._ticks: list[int] = []
+        self._origins: list[Origin] = []
+        self._following: Origin | None = None
+
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the step with this tracer in charge of the thread; its result, in symbols."""
+        with Scope(tracer=self):
+            return function(*args, **kwargs)
+
+    def bind_argument(self, tensor: Tensor, index: int, name: str) -> None:
+        """Make the tensor stand for the n-th argument; one given twice stands for the first.
+
+        While the step is traced its memory is its own: the next call brings one with other relations.
+        """
+        if type(tensor.array) is ndarray:
+            known = self._symbols.get(id(tensor.array))
+            self._take(tensor, Argument(index, name))
+            if not isinstance(tensor.memory, InferenceStorage):
+                self._memories.append((tensor, tensor.memory))
+                tensor.memory = None
+                if known is not None:
+                    share(known[2], tensor)
+
+    @unwatched
+    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
+        """An op call as an equation; operands are brought to the op's common type by equations of their own."""
+        operands = tuple([self._operand(op, x) for x in inputs])
+        if Number in map(type, operands):
+            target = target_dtype(op, tuple([x.value if type(x) is Number else x for x in operands]))
+            operands = self._computed(op, operands, target)
+        else:
+            target = target_dtype(op, operands)
+        if target is not None:
+            operands = tuple([self._converted(x, target) for x in operands])
+        specs = [
+            x if isinstance(x, Value) else Spec((), target or getattr(given, "dtype", None) or np.dtype(type(x)))
+            for x, given in zip(operands, inputs, strict=True)
+            if x is not None
+        ]
+        params = {key: plain(value) for key, value in params.items()}
+        try:
+            spec = op.spec(*specs, **params)
+        except (ValueError, TypeError, IndexError) as error:
+            raise explained(op, tuple(_stand_in(x) for x in operands), error) from error
+        return self.graph.add(op, operands, params, spec, self.origin())
+
+    def _operand(self, op: Any, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return self.adopt(x) if type(x.array) is ndarray else x.array
+        if isinstance(x, ndarray):
+            return x.item() if x.ndim == 0 and op.family in LITERAL else self.graph.constant(x)
+        return x.item() if isinstance(x, np.generic) else x
+
+    def _computed(self, op: Any, operands: tuple[Any, ...], target: Any) -> tuple[Any, ...]:
+        """Operands in which numbers that may change have become inputs, of the type that a literal would take."""
+        if op.family not in LITERAL:
+            return tuple(map(plain, operands))
+        others = [x.dtype for x in operands if isinstance(x, Value) and x.dtype.kind != "b"]
+        return tuple(
+            self._converted(self.number(x), target or (others[0] if others else np.dtype(type(x.value))))
+            if type(x) is Number
+            else x
+            for x in operands
+        )
+
+    def number(self, number: Number) -> Value:
+        """The input that brings a number which is computed anew in each call, float64 or int64."""
+        pending = self.arithmetic.pending.get(number.name)
+        if pending is not None:
+            return self.adopt(pending)
+        if number.name in self.arithmetic.late:
+            number.settled()
+        symbol = self._numbers.get(number.name)
+        if symbol is None:
+            source = Computed(number.name)
+            symbol = self._numbers[number.name] = self.graph.input(
+                Spec((), np.dtype(np.float64 if type(number.value) is float else np.int64)), source
+            )
+        return symbol
+
+    def _converted(self, x: Any, target: np.dtype[Any]) -> Any:
+        if isinstance(x, Value) and x.dtype != target:
+            return self.graph.add(CAST, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
+        return x
+
+    def item(self, tensor: Tensor) -> Any:
+        """A number that the program reads from the tensor's one element when it has run; None for a complex one."""
+        symbol = self.adopt(tensor)
+        return None if symbol.dtype.kind == "c" else self.arithmetic.read(wrap(symbol))
+
+    def constant(self, array: Any) -> Value:
+        """An array which the step made from Python data."""
+        symbol = self.graph.constant(array)
+        self.strides.note(symbol, laid(np.asarray(array)))
+        return symbol
+
+    def adopt(self, tensor: Tensor) -> Value:
+        """The tensor's symbol; on first sight its memory becomes state of the step."""
+        if type(tensor.array) is ndarray:
+            view = view_of(tensor)
+            if view is not None and self._is_state(view.base):
+                self._cut_off(tensor)
+                self._met.append((tensor, tensor.array))
+                with unrecorded():
+                    seen = replay(wrap(self.adopt(view.base)), view.steps).array
+                tensor.array = seen
+            else:
+                _, location = self._locations.get(id(tensor), (tensor, None))
+                locate, expression = location or self.locate(tensor) or (lambda: tensor, None)
+                self._take(tensor, State(locate, "", expression))
+        symbol: Value = tensor.array
+        return symbol
+
+    def met(self) -> list[Tensor]:
+        """The tensors from before the step that it used."""
+        return [tensor for tensor, _ in self._met]
+
+    def _is_state(self, base: Tensor) -> bool:
+        """True unless the tensor is an argument, of which each call brings another."""
+        known = self._symbols.get(id(base.array)) if type(base.array) is ndarray else None
+        symbol = base.array if known is None else known[1]
+        if not isinstance(symbol, Value):
+            return True
+        return not any(isinstance(s.source, Argument) for t, _, s in self.state if t is base or s is symbol)
+
+    def _take(self, tensor: Tensor, source: Any) -> None:
+        array = tensor.array
+        known = self._symbols.get(id(array))
+        if known is None:
+            symbol = current = self.graph.input(array, source)
+            self.strides.note(symbol, laid(array))
+            self._symbols[id(array)] = (array, symbol, tensor)
+        else:
+            _, symbol, owner = known
+            current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
+        self._cut_off(tensor)
+        self.state.append((tensor, array, symbol))
+        self._met.append((tensor, array))
+        tensor.array = current
+
+    def _cut_off(self, tensor: Tensor) -> None:
+        """A history from before the step stays outside: within, the tensor is a leaf. A leaf's hooks run within."""
+        node = tensor.node
+        if type(node) is Leaf and node.hooks is not None:
+            watch_hooks(node)
+        elif node is not None and type(node) is not Leaf:
+            self.outside[id(tensor)] = (tensor, node)
+            tensor.node = Leaf(tensor)
+
+    @unwatched
+    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What an op's node keeps of its inputs: the symbols of tensors."""
+        return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
+
+    def detached(self, tensor: Tensor) -> Value:
+        """The symbol: it has no history."""
+        return self.adopt(tensor)
+
+    def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
+        """`out`, as it is: all memory belongs to the step."""
+        return out
+
+    @unwatched
+    def as_it_lies(self, tensor: Tensor) -> Any:
+        """An array without values that lies in memory as the tensor would in an eager run."""
+        return self.strides.stand_in(self.adopt(tensor))
+
+    def composed(self, out: Tensor) -> None:
+        """Note that `out`, made of several ops here, is made by one eagerly: in row-major order."""
+        self.strides.note(self.adopt(out), None)
+
+    def can_be_seen(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
+        """True if the tensor's memory can be seen under another shape."""
+        return viewed(self.as_it_lies(tensor), shape) is not None
+
+    @unwatched
+    def rebind(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
+        """Write the value of `out` into `x`, in symbols."""
+        rebind(self, x, out, called, since)
+
+    @unwatched
+    def as_own(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
+        """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
+        return as_own(self, g, leaf)
+
+    def read_setting(self, holder: Any, key: Any) -> Any:
+        """A Python number of `holder` as a 0-d float64 input of the step."""
+        path = key if isinstance(key, tuple) else (key,)
+        if self.deferred:
+            raise TraceError(
+                f"the compiled step reads {key!r} of an optimizer or the like at {user_site()}, after a call which may "
+                f"change it at {self.deferred[0][2]}, and which comes at the very end: make that the last of the step"
+            )
+        setting = Setting(holder, path, ".".join(map(str, path)))
+        value = setting.read()
+        if len(path) == 1 and self._is_set(holder, key) and type(value) in (int, float):
+            return wrap(self.graph.constant(np.float64(value)))
+        known = self._settings.get((id(holder), path))
+        if known is not None:
+            return known
+        if type(value) is Number:
+            return wrap(self._converted(self.number(value), np.dtype(np.float64)))
+        if isinstance(value, (Tensor, bool)) or not isinstance(value, (int, float)):
+            return value
+        tensor = wrap(self.graph.input(np.empty((), np.float64), setting))
+        self._settings[id(holder), path] = tensor
+        return tensor
+
+    def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, settled: bool, contents: Any) -> None:
+        """Retrace when `probe(subject)` changes from what it is now, or, if `settled`, at the end of the trace.
+
+        Of several looks at one thing the first counts: the step may change it, and change it back.
+        """
+        self.watches.append(Watch(subject, probe, what, user_site(), settled, contents))
+
+    def touch_gradient(self, tensor: Tensor, kind: str) -> None:
+        """`.grad` of a tensor is about to be read ("read") or replaced ("write")."""
+        if id(tensor) in self.gradients:
+            return
+        before = tensor._grad
+        self.gradients[id(tensor)] = (tensor, before, kind)
+        if kind == "read" and before is not None and type(before.array) is ndarray:
+            self._locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
+
+    def refuse_write(self, called: str) -> None:
+        """Raise TraceError: an in-place op reached memory that other, differently shaped tensors see."""
+        raise TraceError(
+            f"{called} writes to memory that a view shares, at {user_site()}; a compiled step cannot do that yet: "
+            "clone() the tensor first"
+        )
+
+    def refuse_form(self, called: str) -> None:
+        """Raise TraceError: what was there before the step keeps its shape and strides from call to call."""
+        raise TraceError(
+            f"{called}() changes the shape of a tensor from before the step, at {user_site()}; a compiled step cannot "
+            f"do that yet: use {called[:-1]}(), whose result is another tensor, or call it outside"
+        )
+
+    def refuse_call(self, called: str) -> None:
+        """Raise TraceError: what changes Python or a generator would do so in the first call only."""
+        raise TraceError(
+            f"{called} inside a compiled step would run only while the step is traced: call it outside (at "
+            f"{user_site()})"
+        )
+
+    def defer(self, function: Callable[[Any], Any], argument: Any) -> None:
+        """Have `function(argument)` called when all else in a call is done."""
+        self.deferred.append((function, argument, user_site()))
+
+    def filled(self, container: Any) -> None:
+        """A hook is about to put something into a container."""
+        self.on_filled(container)
+
+    def enter_module(self, name: str) -> None:
+        """Ops belong to this module until `leave_module`."""
+        self._modules.append(name)
+
+    def leave_module(self) -> None:
+        """Back to the module around."""
+        self._modules.pop()
+
+    @contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """What is computed in this block, backward computes again instead of keeping it."""
+        self._depth += 1
+        if self._depth == 1:
+            self._checkpoints += 1
+            self._checkpoint = self._checkpoints
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._checkpoint = 0
+
+    @unwatched
+    def follow(self, node: Any) -> None:
+        """Equations belong to the gradient of this node until told otherwise; None ends it."""
+        if node is None or not self._ticks:
+            self._following = None
+            return
+        at = bisect_left(self._ticks, getattr(node, "order", 0)) - 1
+        forward = self._origins[max(at, 0)]
+        self._following = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
+
+    def origin(self) -> Origin:
+        """Where the next equation comes from."""
+        if self._following is not None:
+            return self._following
+        origin = Origin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)
+        self._ticks.append(tick())
+        self._origins.append(origin)
+        return origin
+
+    def restore(self, failed: bool = False) -> None:
+        """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""
+        for tensor, array in self._met:
+            tensor.array = array
+        for tensor, memory in self._memories:
+            tensor.memory = memory
+        for tensor, node in self.outside.values():
+            tensor.node = node
+        for tensor, before, _ in self.gradients.values():
+            tensor._grad = before
+        for tensor, _ in self._met:  # what the step made of their memory is left to it
+            if tensor.memory is not None:
+                storage_of(tensor).forget_symbols()
+        if failed:
+            self.take_back()
+
+    def take_back(self) -> None:
+        """Undo what the trace made besides symbols, such as the state of an optimizer."""
+        for undo in reversed(self.undo):
+            undo()
+
+
+def _stand_in(x: Any) -> Any:
+    """Something with the operand's shape and type, for an error message."""
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Value) else x
+
+
+__all__ = ["Constant", "TraceError", "Tracer"]

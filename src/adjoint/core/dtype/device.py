@@ -1,0 +1,96 @@
+"""Where a tensor lives: the CPU, and nothing else. Others can be named, as programs do before they ask for them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+KINDS = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
+    "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class DeviceError(RuntimeError, AssertionError):
+    """A device that is not there. PyTorch raises either class, by the call."""
+
+
+class device:
+    """A device by its name: `adjoint.device("cpu")`, `adjoint.device("cuda", 1)`. Tensors are on the CPU only.
+
+    "meta" is the place of tensors without values: in a block of it, what is made has none. A number names an
+    accelerator. Raises RuntimeError for a kind that PyTorch does not know, DeviceError for a number.
+    """
+
+    __slots__ = ("_blocks", "index", "type")
+    type: str
+    index: int | None
+    _blocks: list[Any]
+
+    def __init__(self, spec: Any = "cpu", index: int | None = None) -> None:
+        self._blocks = []
+        if isinstance(spec, device):
+            self.type, self.index = spec.type, spec.index
+            return
+        if isinstance(spec, int):
+            raise DeviceError(f"device({spec}): there is no accelerator: adjoint computes on the CPU only")
+        if not isinstance(spec, str):
+            raise TypeError(f"device expects a name such as 'cpu', got {type(spec).__name__}")
+        kind, colon, number = spec.partition(":")
+        if kind not in KINDS:
+            raise RuntimeError(f"Expected one of {', '.join(KINDS)} device type at start of device string: {kind}")
+        if colon and (not number.isdecimal() or index is not None):
+            raise RuntimeError(f"Invalid device string: {spec!r}")
+        if index is not None and not isinstance(index, int):
+            raise TypeError(f"device index must be an int, got {type(index).__name__}")
+        if index is not None and index < 0:
+            raise RuntimeError(f"Device index must not be negative, got {index}")
+        self.type, self.index = kind, int(number) if colon else index
+
+    def __enter__(self) -> Self:
+        from adjoint.core.tensor.meta import block_on
+
+        block = block_on(is_meta(self))
+        block.__enter__()
+        self._blocks.append(block)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._blocks.pop().__exit__(*error)
+
+    def __repr__(self) -> str:
+        return (
+            f"device(type={self.type!r})" if self.index is None else f"device(type={self.type!r}, index={self.index})"
+        )
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+
+def require_cpu(spec: Any) -> None:
+    """Nothing for the CPU, or None. Raises DeviceError for another device."""
+    if spec is None:
+        return
+    named = spec if isinstance(spec, device) else device(spec)
+    if named.type != "cpu":
+        raise DeviceError(f"device '{named}': adjoint computes on the CPU only; pass device='cpu'")
+
+
+def is_meta(spec: Any) -> bool:
+    """True for the device of tensors without values. Raises DeviceError for a device that is not here."""
+    if spec is None or spec is CPU:
+        return False
+    named = spec if isinstance(spec, device) else device(spec)
+    if named.type == "meta":
+        return True
+    require_cpu(named)
+    return False
+
+
+CPU = device()
+META = device("meta")

@@ -1,0 +1,261 @@
+"""Element types, under PyTorch's names, and its rules for which type a mixed expression gets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.runtime.package_name import spoken
+
+
+class dtype:
+    """An element type: `adjoint.float32` and its siblings. One object each, so `is` and `==` agree."""
+
+    __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "rank")
+
+    def __init__(self, name: str, numpy: type[np.generic], rank: int) -> None:
+        self.name = name
+        self.numpy = np.dtype(numpy)
+        self.rank = rank  # the category, low to high: bool, integer, floating, complex
+        self.itemsize = self.numpy.itemsize
+        self.is_floating_point = rank == 2
+        self.is_complex = rank == 3
+        self.is_signed = self.numpy.kind not in "bu"
+
+    def __repr__(self) -> str:
+        return f"{spoken.package}.{self.name}"
+
+    def __reduce__(self) -> str:
+        return "bool_" if self.rank == 0 else self.name
+
+    def __eq__(self, other: object) -> bool:
+        """True for this type, and for the NumPy dtype of the same elements."""
+        if isinstance(other, type):
+            return issubclass(other, np.generic) and self.numpy == other
+        return self is other or (isinstance(other, np.dtype) and self.numpy == other)
+
+    def __hash__(self) -> int:
+        return hash(self.numpy)
+
+
+class _Bfloat16(dtype):
+    """The type whose elements the package ml_dtypes defines: what needs the package imports it, the name does not."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name, self.rank, self.itemsize = "bfloat16", 2, 2
+        self.is_floating_point = self.is_signed = True
+        self.is_complex = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "numpy":
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        self.numpy = np.dtype(ml_dtypes().bfloat16)
+        DTYPES[self.numpy] = self
+        default.narrow = True
+        return self.numpy
+
+    def __eq__(self, other: object) -> bool:
+        """As for every type; nothing is equal to one that nobody has made arrays of but itself."""
+        return self is other or ("ml_dtypes" in sys.modules and super().__eq__(other))
+
+    def __hash__(self) -> int:
+        try:
+            return super().__hash__()
+        except ImportError:
+            return hash(self.name)
+
+
+def ml_dtypes() -> Any:
+    """The package that gives NumPy the elements of bfloat16. Raises ImportError if it is not installed."""
+    try:
+        return import_module("ml_dtypes")
+    except ImportError as error:
+        raise ImportError(
+            "adjoint.bfloat16 needs the package ml_dtypes, which is not installed: pip install ml_dtypes"
+        ) from error
+
+
+bool_ = dtype("bool", np.bool_, 0)
+uint8 = dtype("uint8", np.uint8, 1)
+uint16 = dtype("uint16", np.uint16, 1)
+uint32 = dtype("uint32", np.uint32, 1)
+uint64 = dtype("uint64", np.uint64, 1)
+int8 = dtype("int8", np.int8, 1)
+int16 = dtype("int16", np.int16, 1)
+int32 = dtype("int32", np.int32, 1)
+int64 = dtype("int64", np.int64, 1)
+float16 = dtype("float16", np.float16, 2)
+float32 = dtype("float32", np.float32, 2)
+float64 = dtype("float64", np.float64, 2)
+complex64 = dtype("complex64", np.complex64, 3)
+complex128 = dtype("complex128", np.complex128, 3)
+bfloat16 = _Bfloat16()
+
+
+class _Types(dict[np.dtype[Any], dtype]):
+    """The library's types by NumPy's; bfloat16 is among them from the first time that it is looked up."""
+
+    def __missing__(self, kind: Any) -> dtype:
+        found = self.find(kind)
+        if found is None:
+            raise KeyError(kind)
+        return found
+
+    def find(self, kind: np.dtype[Any]) -> dtype | None:
+        """The library's type, or None."""
+        return bfloat16 if is_bfloat16(kind) and bfloat16.numpy == kind else self.get(kind)
+
+
+DTYPES = _Types({
+    d.numpy: d
+    for d in (
+        bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, float32, float64, complex64,
+        complex128,
+    )
+})  # fmt: skip
+FLOATING = "fcV"  # NumPy's kinds of types that have gradients: bfloat16, which NumPy itself lacks, is a V
+_BY_PYTHON_TYPE: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+class _Default:
+    """The type that Python floats become; `set_default_dtype` changes it. `narrow`: arrays may be bfloat16."""
+
+    __slots__ = ("floating", "narrow")
+
+    def __init__(self) -> None:
+        self.floating: dtype = float32
+        self.narrow = False
+
+
+default = _Default()
+
+
+def get_default_dtype() -> dtype:
+    """The floating type which Python floats become: float32 unless changed."""
+    return default.floating
+
+
+def set_default_dtype(d: Any) -> None:
+    """Make `d`, a floating type, the one which Python floats become.
+
+    Raises TypeError if `d` is not floating.
+    """
+    if not (isinstance(d, dtype) and d.is_floating_point):
+        raise TypeError(f"set_default_dtype: expected a floating dtype, got {d!r}")
+    default.floating = d
+
+
+def as_dtype(d: Any) -> dtype:
+    """The library's dtype for a dtype, a NumPy dtype or a Python type.
+
+    Raises TypeError for element types which the library does not have.
+    """
+    if isinstance(d, dtype):
+        return d
+    if isinstance(d, type) and d in _BY_PYTHON_TYPE:
+        return _BY_PYTHON_TYPE[d]
+    found = DTYPES.find(np.dtype(d))
+    if found is not None:
+        return found
+    types = ", ".join(map(repr, DTYPES.values()))
+    raise TypeError(f"no tensor can hold elements of type {d!r}; the types are {types}")
+
+
+def is_bfloat16(kind: np.dtype[Any]) -> bool:
+    """True for the NumPy dtype that ml_dtypes gives to arrays of bfloat16."""
+    return kind.kind == "V" and kind.name == "bfloat16"
+
+
+def numpy_dtype(d: Any) -> np.dtype[Any]:
+    """The NumPy dtype for anything `as_dtype` takes."""
+    return as_dtype(d).numpy
+
+
+def promote(operands: Iterable[Any]) -> np.dtype[Any]:
+    """The type of an expression over `operands`: arrays (anything with shape and dtype) and Python numbers.
+
+    PyTorch's rule: arrays with dimensions decide within their category; 0-d arrays count only if of a higher category
+    than these; Python numbers only if of a higher one still, and then as the default type of their category.
+    """
+    tiers: list[np.dtype[Any] | None] = [None, None, None]
+    for operand in operands:
+        if hasattr(operand, "dtype"):
+            tier, kind = (0 if operand.shape else 1), operand.dtype
+        else:
+            tier, kind = 2, _of_number(operand)
+        before = tiers[tier]
+        tiers[tier] = kind if before is None else _wider(before, kind)
+    result: np.dtype[Any] | None = None
+    for kind in (tiers[0], tiers[1], tiers[2]):
+        if kind is not None and (result is None or DTYPES[kind].rank > DTYPES[result].rank):
+            result = kind if result is None else _raised(result, kind)
+    assert result is not None, "promote needs an operand"
+    return result
+
+
+def _raised(kind: np.dtype[Any], higher: np.dtype[Any]) -> np.dtype[Any]:
+    """`kind` in the category of `higher`: a float that meets a complex number keeps its precision."""
+    if DTYPES[kind].is_floating_point:
+        return (complex128 if kind == np.float64 else complex64).numpy
+    return higher
+
+
+def _of_number(number: Any) -> np.dtype[Any]:
+    if isinstance(number, bool):
+        return bool_.numpy
+    if isinstance(number, int):
+        return int64.numpy
+    if isinstance(number, float):
+        return default.floating.numpy
+    if isinstance(number, complex):
+        return (complex128 if default.floating is float64 else complex64).numpy
+    raise TypeError(f"expected a tensor or a number, got {type(number).__name__}")
+
+
+def _wider(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """PyTorch's lattice: as NumPy's, but an integer and a float meet at the float, however narrow.
+
+    Raises RuntimeError for uint64 and a signed integer: no integer type holds both.
+    """
+    if a == b:
+        return a
+    rank_a, rank_b = DTYPES[a].rank, DTYPES[b].rank
+    if rank_a == rank_b:
+        if rank_a == 1 and a.kind != b.kind and np.uint64 in (a, b):
+            raise RuntimeError(f"no integer type holds both {DTYPES[a]} and {DTYPES[b]}: convert one of them")
+        return float32.numpy if {a.kind, b.kind} == {"V", "f"} and a.itemsize == b.itemsize else np.promote_types(a, b)
+    high, low = (a, b) if rank_a > rank_b else (b, a)
+    if DTYPES[high].is_complex and low == np.float64:
+        return complex128.numpy
+    return high
+
+
+def result_type(*operands: Any) -> dtype:
+    """The type an arithmetic expression over tensors and numbers would have."""
+    return DTYPES[promote(getattr(o, "array", o) for o in operands)]
+
+
+def promote_types(a: dtype, b: dtype) -> dtype:
+    """The smallest type to which both `a` and `b` convert under PyTorch's rules."""
+    return DTYPES[_wider(a.numpy, b.numpy)]
+
+
+def real_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the parts of complex numbers; a real type itself."""
+    return kind if kind.kind != "c" else (float64 if kind.itemsize == 16 else float32).numpy
+
+
+def complex_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex type whose parts are of this floating type; a complex type itself."""
+    return kind if kind.kind == "c" else (complex128 if kind.itemsize == 8 else complex64).numpy
+
+
+def is_floating(array: Any) -> bool:
+    """True when a gradient can exist for elements of this array's type."""
+    return array.dtype.kind in FLOATING

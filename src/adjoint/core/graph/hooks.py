@@ -1,0 +1,159 @@
+"""Functions that users attach to tensors, nodes and modules, and the handles that take them off again."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
+from types import BuiltinMethodType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from adjoint.core.runtime.mode import mode, unusual, watch
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
+Hook = Callable[..., Any]
+HookDict = OrderedDict[int, Hook]
+_next_id = count().__next__
+
+
+class RemovableHandle:
+    """Takes a hook off with `remove()`, or at the end of a `with` block. Holds the dictionary of hooks weakly.
+
+    `extra_dict`: another dictionary, or a list of them, that may hold something under the hook's id.
+    """
+
+    __slots__ = ("__weakref__", "extra_dict_ref", "hooks_dict_ref", "id")
+
+    def __init__(
+        self, hooks_dict: HookDict, *, extra_dict: OrderedDict[int, Any] | list[OrderedDict[int, Any]] | None = None
+    ) -> None:
+        self.id = _next_id()
+        while self.id in hooks_dict:  # hooks that were unpickled keep the ids that another process gave them
+            self.id = _next_id()
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        extra = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
+        self.extra_dict_ref = tuple(map(weakref.ref, extra))
+
+    def remove(self) -> None:
+        """Take the hook off; once it is off, do nothing."""
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            held = reference()
+            if held is not None:
+                held.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks, self.id, extra = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # the empty one is gone at once
+        self.extra_dict_ref = tuple(weakref.ref(held) for held in extra if held is not None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def attach(hooks: HookDict, hook: Hook) -> RemovableHandle:
+    """Add `hook` after those that are there."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook if type(hook) is not BuiltinMethodType else Filling(hook)
+    return handle
+
+
+class Filling:
+    """A hook like `seen.append`: a compiled step is told of the container, in which it would leave symbols."""
+
+    __slots__ = ("hook",)
+
+    def __init__(self, hook: BuiltinMethodType) -> None:
+        self.hook = hook
+
+    def __call__(self, *args: Any) -> Any:
+        filled = getattr(mode.tracer, "filled", None) if unusual.count else None
+        if filled is not None:
+            filled(self.hook.__self__)
+        return self.hook(*args)
+
+
+class NodeHooks:
+    """What was attached to one node, in the order in which it takes part when a gradient arrives.
+
+    `on_gradient` see, and may replace, the gradient of one tensor; `retained_by` is the tensor that keeps it; `before`
+    see the gradients of the node's outputs, `after` those of its inputs as well; `accumulated` see a leaf that got its
+    own; `outputs` are those of several that have hooks; `metadata` is the users' own.
+    """
+
+    __slots__ = ("accumulated", "after", "before", "metadata", "on_gradient", "outputs", "retained_by")
+
+    def __init__(self) -> None:
+        self.outputs: dict[int, weakref.ref[Any]] = {}
+        self.metadata: dict[Any, Any] = {}
+        self.on_gradient: HookDict = OrderedDict()
+        self.retained_by: weakref.ref[Tensor] | None = None
+        self.before: HookDict = OrderedDict()
+        self.after: HookDict = OrderedDict()
+        self.accumulated: HookDict = OrderedDict()
+
+
+class Hooked:
+    """A node that takes hooks."""
+
+    __slots__ = ()
+    hooks: NodeHooks | None
+
+    def name(self) -> str:
+        """The node's name, PyTorch's for the same op: `MulBackward0`."""
+        return type(self).__name__
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for whatever users want to attach to the node."""
+        return hooks_of(self).metadata
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` when the node has run; a tuple it returns replaces `grad_inputs`."""
+        return attach(hooks_of(self).after, hook)
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the node runs; a tuple it returns replaces `grad_outputs`."""
+        return attach(hooks_of(self).before, hook)
+
+
+# A backward pass counts what is to arrive at these, so that their hooks run as soon as it has.
+hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def attached_to(node: Any) -> tuple[tuple[int, ...], ...]:
+    """Which hooks a node has, by their numbers."""
+    hooks = node.hooks
+    if hooks is None:
+        return (), (), (), ()
+    return tuple(map(tuple, (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated)))
+
+
+def watch_hooks(leaf: Any) -> None:
+    """Have a compiled step traced anew when the hooks of a leaf, which ran while it was traced, are others."""
+    watch(leaf, attached_to, "the hooks of a tensor")
+
+
+def hooks_of(node: Any) -> NodeHooks:
+    """The node's hooks, made on first use."""
+    if not node.parents:
+        watch_hooks(node)
+    if node.hooks is None:
+        node.hooks = NodeHooks()
+        if not node.parents:
+            hooked_leaves.add(node)
+    hooks: NodeHooks = node.hooks
+    return hooks

@@ -1,0 +1,51 @@
+"""Freeing a graph without recursion where Python's own way is not enough.
+
+Dropping a node drops its parents, and so on down. CPython defers such chains once they are a few levels deep; only 3.13
+lets them grow to thousands of C frames first, more than a thread with a small stack has. There the graph is taken apart
+here, one level at a time; elsewhere nothing is done, since a finaliser would cost each node 0.2 µs.
+"""
+
+from __future__ import annotations
+
+import sys
+from sys import getrefcount
+from typing import Any
+
+from adjoint.core.graph.node import Leaf, Node, Output
+
+NEEDED = sys.version_info[:2] == (3, 13)
+
+
+def dismantle(node: Any) -> None:
+    """Let go of everything below `node` that nobody else holds, without recursion."""
+    below = [_taken(node)]
+    while below:
+        parents = below.pop()
+        for parent in parents:
+            # besides `parents` only this loop's variable and the argument of getrefcount refer to it
+            alone = parent is not None and type(parent) is not Leaf and getrefcount(parent) - parents.count(parent) == 2
+            if alone:
+                below.append(_taken(parent))
+
+
+def _taken(node: Any) -> tuple[Any, ...]:
+    """The node's parents, which it has no longer."""
+    if type(node) is Output:
+        owner, node.owner = node.owner, None
+        return (owner,)
+    if hasattr(node, "context"):  # a Function's context keeps tensors, and these their nodes
+        node.context = None
+    parents: tuple[Any, ...] = node.parents
+    node.parents = ()
+    return parents
+
+
+def freed_without_recursion(kind: Any) -> Any:
+    """A class of nodes, with a finaliser where this Python needs one."""
+    if NEEDED:
+        kind.__del__ = dismantle
+    return kind
+
+
+for _kind in (Node, Output):
+    freed_without_recursion(_kind)

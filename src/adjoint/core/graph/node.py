@@ -1,0 +1,227 @@
+"""The recorded graph: one node for each application of an op, one leaf for each tensor that wants a gradient."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from itertools import count
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.core.graph.hooks import Hooked, NodeHooks
+from adjoint.core.graph.source_location import Site, site_of
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
+    from adjoint.core.tensor.tensor import Tensor
+
+tick = count().__next__
+new = object.__new__
+
+
+class Released:
+    """Stands where saved values were, once a backward pass has used and dropped them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<released>"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+RELEASED: Any = Released()
+
+
+class Packed:
+    """A saved value that went through `saved_tensors_hooks`, or one that carries more than values.
+
+    `open()` gives the tensor.
+    """
+
+    __slots__ = ()
+
+    def open(self) -> Tensor:
+        """The tensor that was saved."""
+        raise NotImplementedError
+
+    def arrays(self) -> Iterable[Any]:
+        """The arrays in which the value is kept, which nobody may have written when it is used."""
+        return ()
+
+    def apart(self, memory: Any) -> Packed:
+        """The same kept apart from `memory`, which is about to be written."""
+        return self
+
+
+class Saved(tuple[Any, ...]):
+    """Saved values some of which are `Packed`."""
+
+    __slots__ = ()
+
+
+class Recorded(Hooked):
+    """What an op, or a Function, leaves in the graph: it knows the user's line, and whom its gradients go to."""
+
+    __slots__ = ()
+    parents: tuple[Any, ...]
+    code: CodeType
+    at: int
+
+    @property
+    def site(self) -> Site:
+        """The user's line that made this node."""
+        return site_of(self.code, self.at)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """For each input, the node which made it and which of its outputs it was; `(None, 0)` where none is wanted."""
+        return tuple(map(edge, self.parents))
+
+
+class Node(Recorded):
+    """One application of an op: whom its gradient goes to, and what the op's rules asked to keep.
+
+    `parents[i]` made input i, or is None where no gradient is wanted; a parent is always older, by `order`. `saved`
+    holds bare arrays: the inputs in order, then the output, None where no rule needs one. A bare array cannot form a
+    reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second derivative. `code`
+    and `at` are the place in the user's program.
+
+    People see a node in a subclass that is named as PyTorch names it (`shown`). It is not made as one: the walk's and
+    the ops' code runs faster on objects of one class.
+    """
+
+    __slots__ = (
+        "__weakref__", "at", "code", "dtype", "hooks", "op", "order", "params", "parents", "saved", "shape", "shapes",
+    )  # fmt: skip
+    op: Op
+    saved: Any
+    params: dict[str, Any] | None
+    shapes: tuple[tuple[int, ...], ...] | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: int
+    hooks: NodeHooks | None
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """As of all nodes, without the inputs that have no gradient by their nature, such as positions."""
+        op = self.op
+        return tuple([edge(p) for i, p in enumerate(self.parents) if p is not None or op.rule(i) is not None])
+
+    def name(self) -> str:
+        """The node's name, PyTorch's for the same op: `MulBackward0`."""
+        return type(shown(self)).__name__
+
+
+_kinds: dict[str, type[Node]] = {}
+
+
+def kind_of_node(name: str) -> type[Node]:
+    """The class of nodes called `name`."""
+    kind = _kinds.get(name)
+    if kind is None:
+        kind = _kinds[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
+    return kind
+
+
+def shown(node: Any) -> Any:
+    """`node`, in the class that bears its name."""
+    if type(node) is Node:
+        node.__class__ = node.op.kind(node)
+    return node
+
+
+def restored(value: Any, maker: Any) -> Any:
+    """A saved value as a tensor with its history: a leaf itself where it is still there. Numbers stay as they are."""
+    if isinstance(value, Packed):
+        value = value.open()
+        return rewrapped(value, maker)
+    if not hasattr(value, "dtype"):
+        return value
+    if type(maker) is Leaf:
+        leaf = maker.reference()
+        if leaf is not None and leaf.array is value:
+            return leaf
+    from adjoint.core.tensor.tensor import wrap
+
+    tensor = wrap(value)
+    tensor.node = maker
+    return tensor
+
+
+def rewrapped(value: Tensor, maker: Any) -> Tensor:
+    """`value`, a tensor, with the node `maker` for its history."""
+    from adjoint.core.tensor.tensor import twin
+
+    if value.node is maker:
+        return value
+    tensor = twin(value)
+    tensor.node = maker
+    return tensor
+
+
+class Leaf(Hooked):
+    """Where a gradient comes to rest: PyTorch's AccumulateGrad. The tensor is held weakly."""
+
+    __slots__ = ("__weakref__", "dtype", "hooks", "order", "reference", "shape")
+    parents = ()
+    next_functions = ()
+    op = None
+    reference: weakref.ref[Tensor]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: int
+    hooks: NodeHooks | None
+
+    def __init__(self, tensor: Any) -> None:
+        self.reference = weakref.ref(tensor)
+        self.shape = tensor.array.shape
+        self.dtype = tensor.array.dtype
+        self.order = tick()
+        self.hooks = None
+
+    @property
+    def variable(self) -> Tensor | None:
+        """The tensor whose gradient accumulates here; None once it is gone."""
+        return self.reference()
+
+
+Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"
+
+
+class Output:
+    """One of the several outputs of a node: it collects a gradient for its slot of the owner."""
+
+    __slots__ = ("__weakref__", "dtype", "hooks", "number", "order", "owner", "shape")
+    op = None
+    owner: Any
+    number: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: int
+    hooks: NodeHooks | None
+
+    def __init__(self, owner: Any, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.owner = owner
+        self.number = number
+        self.shape = shape
+        self.dtype = dtype
+        self.order = tick()
+        self.hooks = None
+
+    @property
+    def parents(self) -> tuple[Any, ...]:
+        """The owner."""
+        return (self.owner,)
+
+    def __repr__(self) -> str:
+        return f"{self.owner!r}[{self.number}]"
+
+
+def edge(parent: Any) -> tuple[Any, int]:
+    """A parent as PyTorch shows it: the node, and the number of its output."""
+    return (shown(parent.owner), parent.number) if type(parent) is Output else (shown(parent), 0)

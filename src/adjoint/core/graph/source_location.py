@@ -1,0 +1,73 @@
+"""The user's line: the innermost frame outside the library."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from itertools import islice
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
+
+
+class Site(NamedTuple):
+    """A place in the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+Place = tuple[CodeType, int]  # a code, and the offset of an instruction in it: a `Site` that nobody has asked for yet
+
+
+class _Inside(dict[str, bool]):
+    """For each file that was met so far, whether it belongs to the library."""
+
+    def __missing__(self, file: str) -> bool:
+        self[file] = found = file.startswith(PACKAGE)
+        return found
+
+
+inside = _Inside()
+
+
+def user_frame(frame: FrameType) -> FrameType:
+    """`frame`, or the innermost one below it that runs code outside the library; the outermost if all is library."""
+    while inside[frame.f_code.co_filename]:
+        below = frame.f_back
+        if below is None:
+            break
+        frame = below
+    return frame
+
+
+def user_site() -> Site:
+    """Where the user's code called into the library, seen from the calling thread's stack."""
+    frame = user_frame(sys._getframe(1))
+    return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def user_place(depth: int = 1) -> Place:
+    """`user_site` as a node keeps it, for `site_of` to tell. The innermost `depth` frames are the library's."""
+    frame = user_frame(sys._getframe(depth))
+    return frame.f_code, frame.f_lasti
+
+
+def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn of the user's line, however many of the library's frames stand between: subclasses of Tensor bring more."""
+    frame, level = sys._getframe(1), 2
+    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)
+
+
+def site_of(code: CodeType, at: int) -> Site:
+    """The place of the instruction `at` (a byte offset, `frame.f_lasti`) of a function's code."""
+    line = next((row[0] for row in islice(code.co_positions(), at // 2, None)), None)
+    return Site(code.co_filename, line or code.co_firstlineno, code.co_name)

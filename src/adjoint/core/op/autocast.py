@@ -1,0 +1,195 @@
+"""Mixed precision: where `autocast` is on, products take a lower precision, and what is sensitive takes float32.
+
+Which function does what is said where it is declared, by PyTorch's lists for the CPU (`functions/api/compute_dtype.py`).
+Gradients need nothing of it: each conversion has its own, so those of parameters have the parameters' type.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from adjoint.core.dtype.dtype import as_dtype, bfloat16, dtype, float16, float32
+from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op import bfloat16 as widening
+from adjoint.core.runtime.mode import mode, set_modes
+from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.tensor import Tensor
+
+SUPPORTED = (bfloat16, float16)
+
+
+class Cast(NamedTuple):
+    """A parameter, its array, when anything was last written, and what the parameter became."""
+
+    parameter: Tensor
+    array: Any
+    written: int
+    made: Tensor
+
+
+class _Settings(threading.local):
+    """The calling thread's: what is on and in which type for each kind of device, and what blocks share.
+
+    `mode.autocast` is the type that is on for the CPU, or None: what functions look at.
+    """
+
+    def __init__(self) -> None:
+        self.enabled = dict.fromkeys(("cpu", "cuda", "mps", "xpu"), False)
+        self.dtypes: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16, "mps": float16, "xpu": float16}
+        self.cache, self.depth = True, 0
+        self.cached: dict[int, Cast] = {}
+
+
+settings = _Settings()
+
+
+class autocast:
+    """A block, or a decorated function, in which products compute in a lower precision and losses in float32.
+
+    `dtype` is bfloat16 or float16, bfloat16 unless given; for another one, and for devices that are not there, it warns
+    and does nothing. Conversions of parameters are made once and kept until the outermost block ends, if
+    `cache_enabled`, unless the parameter is written meanwhile. Raises RuntimeError for an unknown kind of device.
+    """
+
+    def __init__(
+        self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        self.device = device_type
+        self.fast_dtype = as_dtype(get_autocast_dtype(device_type) if dtype is None else dtype)
+        self._cache_enabled = settings.cache if cache_enabled is None else cache_enabled
+        self._enabled = enabled
+        if enabled and device_type == "cuda":
+            warn_user("CUDA is not available: adjoint computes on the CPU. Disabling autocast.")
+            self._enabled = False
+        elif enabled and self.fast_dtype not in SUPPORTED:
+            warn_user(
+                f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{device_type.upper()} Autocast only supports dtypes of "
+                + ", ".join(map(repr, SUPPORTED))
+                + " currently.",
+            )
+            self._enabled = False
+        self._before: list[tuple[bool, Any, bool]] = []
+
+    def __enter__(self) -> Self:
+        device = self.device
+        self._before.append((settings.enabled[device], settings.dtypes[device], settings.cache))
+        settings.depth += 1
+        self._set(self._enabled, self.fast_dtype, self._cache_enabled)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        settings.depth -= 1
+        if settings.depth == 0:
+            clear_autocast_cache()
+        self._set(*self._before.pop())
+
+    def _set(self, enabled: bool, kind: Any, cache: bool) -> None:
+        settings.enabled[self.device], settings.dtypes[self.device], settings.cache = enabled, kind, cache
+        _announce()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """`func`, each call of which is such a block. Raises TypeError for what cannot be called."""
+        if not callable(func):
+            raise TypeError(
+                f"autocast()(func) requires a callable, but got {type(func).__name__}. Did you mean to use autocast as "
+                "a context manager? For example:\n    with autocast(device_type=...):\n        output = model(input)"
+            )
+
+        @wraps(func)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return func(*args, **kwargs)
+
+        return call
+
+
+def as_it_is() -> autocast:
+    """A block in which `autocast` is what it is now on the CPU: for what is computed again later."""
+    return autocast("cpu", settings.dtypes["cpu"], settings.enabled["cpu"], settings.cache)
+
+
+def _announce() -> None:
+    set_modes(autocast=settings.dtypes["cpu"] if settings.enabled["cpu"] else None)
+
+
+def _known(device_type: str) -> str:
+    if device_type not in settings.enabled:
+        raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+    return device_type
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """True for kinds of devices which `autocast` knows."""
+    return device_type in settings.enabled
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """True where `autocast` is on for this kind of device."""
+    return settings.enabled[_known(device_type)]
+
+
+def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Switch `autocast` on or off for a kind of device, until the block around ends."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    settings.enabled[_known(device_type)] = bool(enabled)
+    _announce()
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The type that `autocast` takes on this kind of device if it is given none."""
+    return settings.dtypes[_known(device_type)]
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Set the type that `autocast` takes on this kind of device."""
+    settings.dtypes[_known(device_type)] = as_dtype(dtype)
+    _announce()
+
+
+def is_autocast_cache_enabled() -> bool:
+    """True where `autocast` keeps the conversions of parameters."""
+    return settings.cache
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Have `autocast` keep the conversions of parameters, or not."""
+    settings.cache = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forget the conversions that `autocast` keeps."""
+    settings.cached.clear()
+
+
+def lowered(x: Any) -> Any:
+    """A floating tensor but for float64 in the type of `autocast`, which is on; anything else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    kind, target = x.array.dtype, mode.autocast.numpy
+    if kind.kind not in "fV" or kind.itemsize == 8 or kind == target:
+        return x
+    kept = settings.cache and type(x.node) is Leaf and mode.recording and not mode.special and kind == float32.numpy
+    if not kept:
+        return widening.cast(x, dtype=target)
+    known = settings.cached.get(id(x))
+    if known is None or known.array is not x.array or known.written != writes.last or known.made.array.dtype != target:
+        known = settings.cached[id(x)] = Cast(x, x.array, writes.last, widening.cast(x, dtype=target))
+    return known.made
+
+
+def raised(x: Any) -> Any:
+    """A tensor of float16 or bfloat16 as float32; anything else as it is."""
+    if not isinstance(x, Tensor) or x.array.dtype.kind not in "fV" or x.array.dtype.itemsize != 2:
+        return x
+    return widening.cast(x, dtype=float32.numpy)

@@ -1,0 +1,214 @@
+"""The slot through which NumPy code reaches compiled kernels, without knowing who compiles them.
+
+The package's top puts `bring` here, which gives the compiler's maker of kernels, or None where there is no llvmlite.
+Whether a call takes a kernel depends on the function, its numbers, and the shapes, types and orders of its arrays,
+never on how often it was called: kernels and NumPy differ in the last bits, and a run repeated gives the same ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.tensor.memory_format import in_order
+
+ndarray = np.ndarray
+ENOUGH = 2e-4  # seconds: a kernel takes about 200 times as long to compile
+MOST = 64  # kernels of one function: shapes that keep changing are left to NumPy
+SIMPLE = frozenset({int, float, bool, str, tuple, type(None)})  # what takes part in a kernel as it is
+
+Weight = float | Callable[..., float]
+Kernel = Callable[[list[Any]], Any]
+Maker = Callable[["Native", list[Any], dict[str, Any]], Kernel | None]
+
+
+class Operand(NamedTuple):
+    """An array as a kernel is made for it: row-major when its dimensions are taken in `order` (None: as they are)."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: tuple[int, ...] | None
+
+
+class _Source:
+    """Where kernels come from: `maker`, brought when it is first needed.
+
+    `enough`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is raised,
+    where else NumPy takes over. `drawer`: of the state of a random stream, what draws from it; it comes with the maker.
+    `routine`: of a name, the native function for small arrays, or None.
+    """
+
+    __slots__ = ("bring", "drawer", "enabled", "enough", "maker", "routine", "strict")
+
+    def __init__(self) -> None:
+        wish = os.environ.get("ADJOINT_EAGER_KERNELS", "1")
+        self.enough = ENOUGH
+        self.enabled, self.strict = wish != "0", wish == "strict"
+        self.bring: Callable[[], Maker | None] = lambda: None
+        self.maker: Maker | None = None
+        self.drawer: Callable[[Any], Any] | None = None
+        self.routine: Callable[[str], Callable[..., Any] | None] = lambda name: None
+
+    def ready(self) -> bool:
+        """Bring the maker, if that was not done before; False if there is none."""
+        if self.enabled and self.maker is None:
+            self.maker = self.bring()
+            self.enabled = self.maker is not None
+        return self.enabled
+
+
+source = _Source()
+
+
+class Native:
+    """A function of arrays and numbers, and the kernels that compute it.
+
+    `function` is what is traced, with tensors for its arrays; it gives a tensor, or a tuple of them. `weight`: the
+    seconds that NumPy takes for an element of the largest array, or a function of the arguments that tells the seconds
+    for all. `written`: the arguments that the function writes in place. `elementwise`: it is of one array alone, and
+    the result lies in memory as that does.
+    """
+
+    __slots__ = ("elementwise", "function", "kernels", "name", "weight", "written")
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], weight: Weight, written: tuple[int, ...] = (), *,
+        elementwise: bool = False,
+    ) -> None:  # fmt: skip
+        self.name, self.function, self.weight, self.written = name, function, weight, written
+        self.elementwise = elementwise
+        self.kernels: dict[Any, Kernel | None] = {}
+
+    def find(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The function of these arguments, computed by a kernel; None if NumPy is to do it."""
+        if not source.enabled or not self._pays(arguments, params):
+            return None
+        if self.elementwise and not arguments[0].flags.c_contiguous:
+            return in_order(lambda x: self.find((x,), params), arguments[0])
+        key: list[Any] = []
+        marks: list[Any] = [repr(params)] if params else []  # tells 0.0 from -0.0, and 1 from True
+        arrays: list[Any] = []
+        for x in arguments:
+            if type(x) is ndarray:
+                order = None if x.flags.c_contiguous else _order(x)
+                key.append(Operand(x.shape, x.dtype, order))
+                arrays.append(x if order is None else x.transpose(order))
+            elif type(x) in SIMPLE:
+                key.append(x)
+                marks.append(repr(x))
+            else:
+                return None
+        exact = (*key, *marks)
+        if exact not in self.kernels:
+            self._make(exact, key, params)
+        kernel = self.kernels.get(exact)
+        return None if kernel is None else kernel(arrays)
+
+    def _pays(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> bool:
+        weight, enough = self.weight, source.enough
+        if type(weight) is not float:
+            return weight(*arguments, **params) >= enough  # type: ignore[operator]
+        for x in arguments:  # noqa: SIM110  a third of the time of `any` and a generator
+            if type(x) is ndarray and x.size * weight >= enough:
+                return True
+        return False
+
+    def _make(self, exact: Any, key: list[Any], params: dict[str, Any]) -> None:
+        if source.ready() and source.maker is not None and len(self.kernels) < MOST:
+            self.kernels[exact] = source.maker(self, key, params)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"
+
+
+def natively(weight: float) -> Callable[[Callable[..., Any]], Any]:
+    """Let kernels compute a gradient rule where it is given arrays.
+
+    `weight`: the seconds that NumPy takes for an element of the first, the gradient that arrives.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        native = Native(function.__name__, function, weight)
+        least = ENOUGH / weight
+
+        def call(*arguments: Any) -> Any:
+            first = arguments[0]
+            if type(first) is ndarray and first.size >= least:
+                found = native.find(arguments, {})
+                if found is not None:
+                    return found
+            return function(*arguments)
+
+        call.__name__, call.__doc__ = function.__name__, function.__doc__
+        call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+        call.native = native  # type: ignore[attr-defined]
+        return call
+
+    return declare
+
+
+class eager_kernels:
+    """Whether eager convolutions, pooling, attention, normalisation and the like may run as compiled kernels.
+
+    In force from the call on in all threads, or until the end of a `with` block. They may unless
+    $ADJOINT_EAGER_KERNELS is 0; where llvmlite is not installed NumPy does all. Kernels and NumPy differ in the last
+    bits.
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        self.before = source.enabled
+        source.enabled = bool(enabled)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        source.enabled = self.before
+
+
+def _order(x: Any) -> tuple[int, ...] | None:
+    """The dimensions of an array in the order in which it is row-major; None if it has gaps or repeats elements."""
+    order = tuple(sorted(range(x.ndim), key=lambda d: -x.strides[d]))
+    return order if x.transpose(order).flags.c_contiguous else None
+
+
+class Routine:
+    """A native function of this name. `call(*operands)` is a new array, or None where NumPy is to do the work.
+
+    It takes small row-major arrays of float32 or float64, and others as its declaration has them (see
+    compiler/kernels/routines); anything may be given, but shapes that do not go together. Where it runs `source` is
+    `enabled`, which callers look at.
+    """
+
+    __slots__ = ("call", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.call: Callable[..., Any] = self._first
+
+    def _first(self, *operands: Any) -> Any:
+        if not any(type(x) is ndarray for x in operands):
+            return None  # a step is being traced, which is no time to compile something else
+        self.call = source.routine(self.name) or _nothing
+        return self.call(*operands)
+
+    def __repr__(self) -> str:
+        return f"<routine {self.name}>"
+
+
+def folded(rows: Routine, whole: Routine, x: Any, axes: tuple[int, ...], *numbers: float) -> Any:
+    """What folds x over all its axes, or over the last; None for others, and where NumPy is to do the work."""
+    if not source.enabled:
+        return None
+    rank = x.ndim
+    return whole.call(x, *numbers) if len(axes) == rank else rows.call(x, *numbers) if axes == (rank - 1,) else None
+
+
+def _nothing(*operands: Any) -> None:
+    """What stands for a routine that this machine does not have."""

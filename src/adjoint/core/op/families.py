@@ -1,0 +1,334 @@
+"""The families of ops. Each decorator turns a NumPy function with rules into a function of tensors that records itself.
+
+The calls for one and two operands are written out: no loop, no `isinstance` chain, no `*args` (benchmarks/overhead.py
+holds the cost: a recorded multiply of 16 elements in about 1 µs, of which NumPy takes a quarter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import real_type
+from adjoint.core.op.op import NO_PARAMS, Op, Rule, apply, evaluate
+from adjoint.core.op.op_errors import FAULTS, again, kinds_checked, refuse_numbers, refusing
+from adjoint.core.op.recorder import make
+from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.core.op.unary_call import of_one
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.external_aliases import apart, exposed
+from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
+from adjoint.core.tensor.tensor import Tensor, wrap
+
+ndarray = np.ndarray
+new = object.__new__
+BOOL = np.dtype(np.bool_)
+NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
+OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
+Function = Callable[..., Any]
+into: Any = None  # writes a result into the tensors of `out=`: functions/api/publish.py, which knows how, puts it here
+Declaration = Callable[[Function], Function]
+FACETS = {
+    "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
+    "leading", "native", "holomorphic", "keeps_order",
+}  # fmt: skip
+
+
+def _elementwise_spec(truth: bool, check: Function, real: bool = False) -> Callable[..., Spec]:
+    def spec(*operands: Any) -> Spec:
+        check(operands)
+        shape = operands[0].shape if len(operands) == 1 else broadcast_shapes(*[o.shape for o in operands])
+        dtype = operands[0].dtype
+        return Spec(shape, BOOL if truth else real_type(dtype) if real else dtype)
+
+    return spec
+
+
+def unary(
+    *, promotion: str | None = None, truth: bool = False, real: bool = False, scalar: Any = None, refuses: str = "",
+    **facets: Any,
+) -> Declaration:  # fmt: skip
+    """Declare f(x), element by element. `promotion="float"`: integers become floats; `"number"`: truths, integers.
+
+    `truth`: the result is bool. `real`: of complex numbers it is real. `refuses`: the kinds of elements, as NumPy has
+    them, that f is not defined for.
+    """
+    rules, facets = _split(facets)
+
+    def declare(function: Function) -> Function:
+        check = kinds_checked(function.__name__, refuses)
+        op = Op(
+            refusing(function, check) if refuses else function, rules, family="unary",
+            spec=_elementwise_spec(truth, check, real), promotion=promotion, scalar=scalar, **facets,
+        )  # fmt: skip
+        differentiable = op.rules[0] is not None
+        keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
+        any_kind = promotion is None and not refuses and op.native is None
+        quick = "" if op.native is not None else "fiub" if promotion is None and refuses == "c" else "f"
+        compute = op.evaluate if "f" in refuses else function
+
+        def call(input: Any, out: Any = None) -> Tensor:
+            if out is not None:
+                return into(out, call, input)
+            if type(input) is Tensor or isinstance(input, Tensor):
+                xd, xn = input.array, input.node
+            else:
+                xd, xn = input, None
+            if (
+                type(xd) is not ndarray
+                or not (any_kind or xd.dtype.kind in quick)
+                or (unusual.count and mode.special)
+                or (xn is not None and not differentiable)
+            ):
+                return apply(op, (input,), NO_PARAMS)
+            try:
+                data = compute(xd)
+            except (RuntimeWarning, FloatingPointError):
+                data = evaluate(op, (xd,), NO_PARAMS)
+            if type(data) is not ndarray:
+                data = np.asarray(data)
+            if xn is None or (unusual.count and not mode.recording):
+                out = new(Tensor)
+                out.array = data
+                out.node = out._grad = out.memory = None
+                if unusual.count:
+                    cut = mode.cut
+                    if cut is not None:
+                        out._cut = cut
+                        out.memory = cut.memory
+                return out
+            if keeps_x and exposed and input.memory is not None:
+                xd = apart(xd)
+            saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
+            return make.recorded(data, op, (xn,), None, None, saved)
+
+        return publish(call, op)
+
+    return declare
+
+
+def binary(
+    *, promotion: str = "common", truth: bool = False, scalar: Any = None, ufunc: Any = None, refuses: str = "",
+    **facets: Any,
+) -> Declaration:  # fmt: skip
+    """Declare f(x, y), element by element, with broadcasting and promotion to a common type.
+
+    `ufunc`: what the function comes to. It is called instead, which saves a recorded multiply 60 ns of 1.25 µs.
+    `refuses`: the kinds of elements, as NumPy has them, that f is not defined for.
+    """
+    rules, facets = _split(facets)
+
+    def declare(function: Function) -> Function:
+        check = kinds_checked(function.__name__, refuses)
+        op = Op(
+            refusing(function, check) if refuses else function, rules, family="binary",
+            spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
+        )  # fmt: skip
+        (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
+        dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx
+        dy_x, dy_y, dy_out = "x" in needs_dy, "y" in needs_dy, "out" in needs_dy
+        any_x, any_y, any_out = dx_x or dy_x, dx_y or dy_y, dx_out or dy_out
+        lacks_rules = not (has_dx and has_dy)
+        saves = bool(needs_dx or needs_dy)
+        any_kind = promotion == "common" and not refuses
+        quick = "fiub" if promotion == "common" and refuses == "c" else "f"
+        compute = ufunc or (op.evaluate if "f" in refuses else function)
+
+        def general(input: Any, other: Any) -> Tensor:
+            return apply(op, (input, other), NO_PARAMS)
+
+        def as_operator(input: Any, other: Any) -> Any:
+            return general(input, other) if isinstance(other, OPERANDS) else NotImplemented
+
+        def calling(otherwise: Function, left: bool = True, right: bool = True) -> Function:
+            """The call; what it does not do itself is done `otherwise`: numbers that may not be `left` or `right`, and
+            all that decide about the type of the result.
+            """
+
+            def call(input: Any, other: Any, out: Any = None) -> Tensor:
+                if out is not None:
+                    return into(out, call, input, other)
+                if type(input) is Tensor or isinstance(input, Tensor):
+                    xd, xn = input.array, input.node
+                else:
+                    xd, xn = input, None
+                if type(other) is Tensor or isinstance(other, Tensor):
+                    yd, yn = other.array, other.node
+                else:
+                    yd, yn = other, None
+                # the general call promotes, traces, and complains
+                if unusual.count and mode.special:
+                    return otherwise(input, other)
+                if type(xd) is ndarray:
+                    dtype = xd.dtype
+                    if type(yd) is ndarray:
+                        if dtype is not yd.dtype or not (any_kind or dtype.kind in quick):
+                            return otherwise(input, other)
+                    elif not right or type(yd) not in NUMBERS or dtype.kind != "f":
+                        return otherwise(input, other)
+                elif type(yd) is not ndarray or not left or type(xd) not in NUMBERS:
+                    return otherwise(input, other)
+                else:
+                    dtype = yd.dtype
+                    if dtype.kind != "f":
+                        return otherwise(input, other)
+                if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
+                    return otherwise(input, other)
+                try:
+                    data = compute(xd, yd)
+                except FAULTS as error:
+                    data = again(op, (xd, yd), NO_PARAMS, error)
+                if type(data) is not ndarray:
+                    data = np.asarray(data)
+                if (xn is None and yn is None) or (unusual.count and not mode.recording):
+                    out = new(Tensor)
+                    out.array = data
+                    out.node = out._grad = out.memory = None
+                    if unusual.count:
+                        cut = mode.cut
+                        if cut is not None:
+                            out._cut = cut
+                            out.memory = cut.memory
+                    return out
+                if (xn is None or yn is None) and unusual.inferred and is_inference(input if xn is None else other):
+                    return otherwise(input, other)
+                if saves and exposed:
+                    if xd is not input and input.memory is not None:
+                        xd = apart(xd)
+                    if yd is not other and other.memory is not None:
+                        yd = apart(yd)
+                if not saves:
+                    saved = None
+                elif xn is None:
+                    if xd is input and dy_x and type(xd) is ndarray:
+                        xd = xd.copy()  # the user's, who may write it
+                    saved = (xd if dy_x else None, yd if dy_y else None, data if dy_out else None)
+                elif yn is None:
+                    if type(yd) is ndarray and yd is other and dx_y:
+                        yd = yd.copy()
+                    saved = (xd if dx_x else None, yd if dx_y else None, data if dx_out else None)
+                else:
+                    saved = (xd if any_x else None, yd if any_y else None, data if any_out else None)
+                return make.recorded(data, op, (xn, yn), None, None, saved)
+
+            return call
+
+        def taking(numbers: str) -> Function:
+            """The call where Python numbers may stand for the operands in `numbers` alone, and for one of them."""
+
+            def checked(input: Any, other: Any) -> Tensor:
+                refuse_numbers(op.name, op.inputs, numbers, input, other)
+                return general(input, other)
+
+            return identified(calling(checked, "x" in numbers, "y" in numbers), op)
+
+        call = calling(general)
+        call.operator = calling(as_operator)  # type: ignore[attr-defined]
+        call.taking = taking  # type: ignore[attr-defined]
+        call.ufunc = ufunc  # type: ignore[attr-defined]
+        return publish(call, op)
+
+    return declare
+
+
+def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True, **facets: Any) -> Declaration:
+    """Declare f(x, **params), which moves elements without computing any.
+
+    `index` maps the loads of a fused kernel; `view`: the NumPy function returns a view where it can.
+    """
+    rules, facets = _split(facets)
+
+    def declare(function: Function) -> Function:
+        op = Op(function, rules, family="movement", spec=spec, index=index, linear=True, **facets)
+
+        def call(x: Any, **params: Any) -> Tensor:
+            array = x.array if isinstance(x, Tensor) else None
+            if type(array) is not ndarray or unusual.count or not op.differentiable:
+                out = apply(op, (x,), params)
+                if view and array is not None and _sees(x, out.array, array, op):
+                    share_view(x, out, op, params)
+                return out
+            try:
+                data = function(array, **params)
+            except FAULTS as error:
+                data = again(op, (array,), params, error)
+            shapes = None if x.node is None or not op.kept_shapes else (array.shape,)
+            parents = None if x.node is None else (x.node,)
+            if view:
+                base = data.base
+                if data is array or (base is not None and (base is array or base is array.base)):
+                    if x.memory is None:
+                        storage_of(x)
+                    if type(x.memory) is Storage:
+                        return make.seen(data, x, op, params, parents, shapes)
+                    out = wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
+                    share_view(x, out, op, params)
+                    return out
+            return wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
+
+        call.view = view  # type: ignore[attr-defined]
+        return publish(call, op)
+
+    return declare
+
+
+def _sees(x: Any, result: Any, source: Any, op: Op) -> bool:
+    """True if `result`, which `op` made of x, lies in its memory, the array `source`; a symbol, if an array would."""
+    if type(result) is not ndarray:
+        can_be_seen = getattr(mode.tracer, "can_be_seen", None) if op.name == "reshape" else None
+        return can_be_seen is None or can_be_seen(x, result.shape)
+    if result is source:
+        return True
+    return result.base is not None and (result.base is source or result.base is source.base)
+
+
+def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any) -> Declaration:
+    """Declare any other op: tensors by position, configuration by keyword."""
+    rules, facets = _split(facets)
+
+    def declare(function: Function) -> Function:
+        op = Op(function, rules, family=family, spec=spec, **facets)
+        quick = len(op.inputs) == 1 and op.plain and op.promotion is None and not op.effect
+        return publish(of_one(op) if quick else op.public, op)
+
+    return declare
+
+
+def fused(*, composite: Function, **facets: Any) -> Declaration:
+    """Declare a function with a quicker eager evaluation of its own than `composite`, which tracing evaluates instead.
+
+    The gradient rules are its own, traced or not.
+    """
+
+    def no_spec(*_: Any, **__: Any) -> Spec:
+        raise AssertionError("a fused function is never traced itself")
+
+    return primitive(spec=no_spec, family="fused", composite=composite, **facets)
+
+
+def _split(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
+    """The gradient rules (`dx=`, `dy=`, …) and the other facets."""
+    rules = {k: v for k, v in facets.items() if k not in FACETS}
+    return rules, {k: v for k, v in facets.items() if k in FACETS}
+
+
+def taking(numbers: str, *calls: Any) -> Any:
+    """The calls of binary ops, for programs: Python numbers may stand for the operands in `numbers` alone."""
+    return tuple(call.taking(numbers) for call in calls)
+
+
+def publish(call: Function, op: Op) -> Function:
+    """Give a call the identity of the function it stands for, and make it the op's own."""
+    op.public = identified(call, op)
+    return call
+
+
+def identified(call: Function, op: Op) -> Function:
+    """Give a call the identity of the function it stands for, and tie it to its op."""
+    call.__name__ = call.__qualname__ = op.evaluate.__name__
+    call.__doc__ = op.evaluate.__doc__
+    call.__module__ = op.evaluate.__module__
+    call.op = op  # type: ignore[attr-defined]
+    return call

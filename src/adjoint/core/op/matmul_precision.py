@@ -1,0 +1,37 @@
+"""How precise the products of float32 matrices are in compiled programs."""
+
+from __future__ import annotations
+
+from adjoint.core.runtime.mode import refuse_while_tracing, watch
+
+PRECISIONS = ("highest", "high", "medium")
+WHAT = "float32 matmul precision"
+
+setting = {"matmul": PRECISIONS[0]}
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was given last; 'highest' until then."""
+    return str(watch(setting, held, WHAT))
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Let compiled programs round the operands of float32 matrix products, where that is faster.
+
+    'highest': never. 'high': to no less than two bfloat16 each, or to TensorFloat32. 'medium': to bfloat16. Sums are of
+    float32 in any case, and so are eager products and convolutions throughout. A program is made for the precision at
+    its first call; another is made when that has changed.
+
+    Raises RuntimeError if `precision` is none of these.
+    """
+    if not isinstance(precision, str):
+        raise RuntimeError(f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}")
+    if precision not in PRECISIONS:
+        raise RuntimeError(f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high', or 'medium'")
+    refuse_while_tracing("set_float32_matmul_precision()")
+    setting["matmul"] = PRECISIONS[PRECISIONS.index(precision)]
+
+
+def held(setting: dict[str, str]) -> str:
+    """The precision that is set."""
+    return setting["matmul"]

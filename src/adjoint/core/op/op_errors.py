@@ -1,0 +1,96 @@
+"""What an op does when its NumPy function fails: the user's words for the error, or IEEE arithmetic's value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.core.op.spec import broadcast_shapes, describe
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
+
+from collections.abc import Callable
+from functools import wraps
+
+from adjoint.core.op.signature import parameters_of
+
+FAULTS = (RuntimeWarning, FloatingPointError, ValueError, TypeError, IndexError, OverflowError)  # of NumPy functions
+
+
+def again(op: Op, operands: tuple[Any, ...], params: dict[str, Any], error: Exception) -> Any:
+    """The op's NumPy function once more without warnings, where the user has made errors of them; else the error."""
+    if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
+        raise explained(op, operands, error) from error
+    with np.errstate(all="ignore"):
+        return op.evaluate(*operands, **params)
+
+
+def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
+    """The error a user should read: op, operands, and PyTorch's class for it. A check's error is that already."""
+    if op.effect and op.family != "random":
+        return error
+    shapes = [np.shape(x) for x in operands if x is not None]
+    if isinstance(error, ValueError) and op.family == "binary":
+        try:
+            broadcast_shapes(*shapes)
+        except ValueError as mismatch:
+            return RuntimeError(f"{op.name}: shapes {shapes[0]} and {shapes[1]} do not broadcast. {mismatch}")
+    given = ", ".join(describe(x) if hasattr(x, "dtype") else repr(x) for x in operands)
+    kind = RuntimeError if isinstance(error, (ValueError, TypeError)) else type(error)
+    return kind(f"{op.name}({given}): {str(error).replace('for axis', 'for dimension')}")
+
+
+Function = Callable[..., Any]
+OF_TRUTHS = {  # PyTorch's complaints
+    "sub": (
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+        "operator instead."
+    ),
+    "neg": (
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+        "`~` or `logical_not()` operator instead."
+    ),
+}
+
+
+def kinds_checked(name: str, refuses: str) -> Function:
+    """A function that raises NotImplementedError for operands of a NumPy kind among `refuses`."""
+
+    def check(operands: tuple[Any, ...]) -> None:
+        for x in operands:
+            kind = getattr(x, "dtype", None)
+            if kind is not None and kind.kind in refuses:
+                other = {"b": "convert with int() or float()", "c": "take real, imag or abs"}.get(
+                    kind.kind, "convert with long()"
+                )
+                raise NotImplementedError(
+                    (kind.kind == "b" and OF_TRUTHS.get(name))
+                    or f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: {other} first"
+                )
+
+    return check
+
+
+def refusing(function: Function, check: Function) -> Function:
+    """`function`, whose operands are checked first."""
+
+    @wraps(function)
+    def evaluate(*operands: Any) -> Any:
+        check(operands)
+        return function(*operands)
+
+    evaluate.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+    return evaluate
+
+
+def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Any, y: Any) -> None:
+    """Raise TypeError where a Python number stands for an operand not among `numbers`, "x" and "y", or for both."""
+    places = [i for i, v in enumerate((x, y)) if isinstance(v, (int, float, complex))]
+    if len(places) < 2:
+        places = [i for i in places if "xy"[i] not in numbers]
+    for i in places:
+        label = ("input", "other")[i] if inputs[i] in ("x", "y") else inputs[i]
+        kind = type((x, y)[i]).__name__
+        raise TypeError(f"{name}(): argument '{label}' (position {i + 1}) must be Tensor, not {kind}")

@@ -1,0 +1,230 @@
+"""Random numbers as arrays: PyTorch's CPU generator, with its numbers, its use of the stream and its states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import DTYPES, is_bfloat16
+from adjoint.core.random.box_muller import BLOCK
+from adjoint.core.random.generator_state import INTEGER, SWAP, Stream, unforeseen
+from adjoint.core.random.rejection_sampling import between, largest, upwards
+from adjoint.core.runtime.libm import by_libm, fused_multiply_add
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Array = NDArray[Any]
+
+Shape = int | Sequence[int]
+
+
+class Generator(Stream):
+    """A stream of random numbers: `Generator().manual_seed(0)` gives what `torch.Generator().manual_seed(0)` gives.
+
+    Every sampling method takes a shape and a NumPy dtype, returns a new C-contiguous array and moves the stream as far
+    as PyTorch does. A call with invalid arguments raises and moves nothing. Threads may share a generator; copies and
+    pickles continue from the same place on their own.
+    """
+
+    def uniform(self, shape: Shape, dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Array:
+        """u (high - low) + low, with u uniform on [0, 1): 24 bits of a word for float32, 53 of two for float64.
+
+        Types of 16 bits get what float32 would, rounded.
+        """
+        sizes, kind = _sizes(shape), _floating("uniform", dtype)
+        if kind.itemsize == 2:
+            return _within(self.uniform(sizes, np.float32, low, high).astype(kind), low, high)
+        if low == 0 and high == 1:
+            with self._lock:
+                return self._unit(math.prod(sizes), kind).reshape(sizes)
+        limit = float(np.finfo(kind).max)
+        if not (abs(low) <= limit and abs(high) <= limit):
+            raise RuntimeError(f"uniform: low and high must be finite numbers of {kind}, but got {low:g} and {high:g}")
+        if not low <= high:
+            raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        if high - low > limit:
+            raise RuntimeError(
+                f"uniform_ expects to-from <= {limit:g}, the largest number of {kind}, but found to={high:g} and "
+                f"from={low:g}"
+            )
+        with self._lock:
+            unit = self._unit(math.prod(sizes), kind)
+        if unit.size:
+            first, last = kind.type(low), kind.type(high)
+            unit = fused_multiply_add(unit, last - first, first)
+            unit[unit == last] = first  # rounding may reach the open end
+        return unit.reshape(sizes)
+
+    def normal(self, shape: Shape, dtype: DTypeLike, mean: float = 0.0, std: float = 1.0) -> Array:
+        """z std + mean, with z standard normal by Box and Muller.
+
+        From 16 elements on, uniforms of the dtype in blocks of 16, and 16 more for the last 16 elements unless the
+        blocks come out even. Below that, pairs in float64, of which the second is kept for the next such call. Types
+        of 16 bits take float32, and no uniforms for the elements that the last 16 replace.
+        """
+        sizes, kind = _sizes(shape), _floating("normal", dtype)
+        if not std >= 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        count = math.prod(sizes)
+        if count == 0:
+            return np.empty(sizes, kind)
+        with self._lock:
+            standard = self._few_normals(count) if count < BLOCK else self._many_normals(count, kind)
+        scale, shift = standard.dtype.type(std), standard.dtype.type(mean)
+        if shift != 0:
+            sample = fused_multiply_add(standard, scale, shift)
+        else:  # nothing is rounded twice; adding 0 turns -0 into 0, as the fused operation does
+            sample = standard if scale == 1 else standard * scale
+            sample += 0
+        return sample.astype(kind, copy=False).reshape(sizes)
+
+    def exponential(self, shape: Shape, dtype: DTypeLike, lambd: float = 1.0) -> Array:
+        """-ln(1 - u) / lambd, with u uniform on [0, 1), in float64 whatever the dtype."""
+        sizes, kind = _sizes(shape), _floating("exponential", dtype)
+        if not lambd > 0:
+            raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+        with self._lock:
+            unit = self._unit(math.prod(sizes), np.dtype(np.float64))
+        return _cast(-1.0 / lambd * by_libm(math.log1p, -unit), kind).reshape(sizes)
+
+    def bernoulli(self, shape: Shape, p: float | Array, dtype: DTypeLike) -> Array:
+        """1 where u < p, else 0, with u uniform on [0, 1).
+
+        u is a float64 for a number p, and of the dtype of p for an array, float32 or float64, which is broadcast.
+        """
+        sizes, kind = _sizes(shape), _discrete("bernoulli", dtype)
+        chances: float | Array = p
+        if isinstance(p, np.ndarray):
+            unit_kind = _floating("bernoulli with an array p", p.dtype)
+            if unit_kind.itemsize == 2:
+                p, unit_kind = p.astype(np.float32), np.dtype(np.float32)
+            chances = np.broadcast_to(p, sizes).reshape(-1)
+            outside = ~((p >= 0) & (p <= 1))
+            if outside.any():
+                raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p[outside][0]:g} in an array p")
+        else:
+            _check_probability(p)
+            unit_kind = np.dtype(np.float64)
+        with self._lock:
+            unit = self._unit(math.prod(sizes), unit_kind)
+        sample: Array = np.less(unit, chances).astype(kind).reshape(sizes)
+        return sample
+
+    def dropout(self, shape: Shape, p: float, dtype: DTypeLike) -> Array:
+        """1 / (1 - p) with probability 1 - p, else 0: what `dropout` multiplies with. p = 0 and p = 1 draw nothing."""
+        sizes, kind = _sizes(shape), _floating("dropout", dtype)
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        if p in {0, 1}:
+            return np.full(sizes, 1 - p, kind)
+        if kind.itemsize == 2:
+            return self.dropout(sizes, p, np.float32).astype(kind)
+        kept = self.bernoulli(sizes, 1 - p, kind)
+        kept /= kind.type(1 - p)
+        return kept
+
+    def randint(self, low: int, high: int | None, shape: Shape, dtype: DTypeLike) -> Array:
+        """low + w mod (high - low), where w is one word, or two for ranges of 2**28 and more; None: all above `low`."""
+        sizes, kind = _sizes(shape), _discrete("randint", dtype)
+        low, high = upwards(kind, low) if high is None else between(kind, low, high)
+        count, span = math.prod(sizes), high - low
+        with self._lock:
+            native = self._native(count * INTEGER) if count and span < 2**28 else None
+            if native is not None:
+                return _cast(native.integers(count, low, span), kind).reshape(sizes)
+            words = self._stream.double_words(count) if span >= 2**28 else self._stream.words(count)
+        numbers = words if span == 2**64 else words % np.uint64(span) + np.uint64(low % 2**64)
+        return _cast(numbers.view(np.int64), kind).reshape(sizes)
+
+    def random(self, shape: Shape, dtype: DTypeLike) -> Array:
+        """Integers from 0 to the largest of the dtype, or to 2**24 for float32 and 2**53 for float64 (`random_`)."""
+        sizes, kind = _sizes(shape), _discrete("random", dtype)
+        if kind.kind == "u" and kind.itemsize > 1:
+            raise NotImplementedError(f'"random_kernel_cpu" not implemented for {kind}')
+        with self._lock:
+            draw = self._stream.double_words if kind.itemsize == 8 else self._stream.words
+            words = draw(math.prod(sizes))
+        return _cast((words % np.uint64(largest(kind) + 1)).view(np.int64), kind).reshape(sizes)
+
+    def randperm(self, n: int, dtype: DTypeLike = np.int64) -> Array:
+        """A permutation of 0 to n - 1, (n,): Fisher and Yates from the front, a word for each place but the last."""
+        (n,), kind = _sizes(n), _discrete("randperm", dtype)
+        if kind == np.bool_:
+            raise NotImplementedError('"randperm" not implemented for bool')
+        if n - 1 > largest(kind) and not is_bfloat16(kind):
+            raise RuntimeError(f"randperm: {kind} cannot hold all the numbers from 0 to {n - 1}")
+        if n >= (2**32 - 1) // 20:
+            raise RuntimeError(f"randperm: n must be less than {(2**32 - 1) // 20}, but got {n}")
+        swaps = max(n - 1, 0)
+        with self._lock:
+            native = self._native(swaps * SWAP) if swaps else None
+            if native is not None:
+                return _cast(native.permutation(n), kind)
+            words = self._stream.words(swaps)
+        order = list(range(n))
+        # Each swap needs the one before it, and a list swaps faster than an array.
+        for i, word in enumerate(words.tolist()):
+            j = i + word % (n - i)
+            order[i], order[j] = order[j], order[i]
+        return np.array(order, kind)
+
+    def __repr__(self) -> str:
+        return f"Generator(device='{self.device}', initial_seed={self._seed})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.place(),)
+
+
+def _restored(state: NDArray[np.uint8]) -> Generator:
+    return Generator().move_to(state)
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    for size in sizes:
+        if size < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(sizes)}")
+    return sizes
+
+
+def _floating(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+    kind = np.dtype(dtype)
+    if kind.kind != "f" and not is_bfloat16(kind):
+        error = RuntimeError if name in ("exponential", "dropout") else NotImplementedError
+        raise error(f"{name}: the dtype must be floating, but got {kind}")
+    return kind
+
+
+def _within(sample: Array, low: float, high: float) -> Array:
+    """`sample` with `low` where rounding reached the open end."""
+    first, last = (sample.dtype.type(bound) for bound in (low, high))
+    sample[sample == last] = first
+    return sample
+
+
+def _discrete(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+    kind = np.dtype(dtype)
+    if kind.char in "lfd":  # as most are
+        return kind
+    if kind == np.bool_ or (kind in DTYPES and kind.kind != "c"):
+        return kind
+    raise NotImplementedError(f"{name}: the dtype must be bool, an integer up to int64 or floating, but got {kind}")
+
+
+def _cast(sample: Array, kind: np.dtype[Any]) -> Array:
+    """`sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
+    through = sample.astype(np.float32) if kind.kind in "fV" and kind.itemsize == 2 else sample
+    return through.astype(kind, copy=False)
+
+
+def _check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+
+
+default_generator = Generator()
+default_generator._begin(unforeseen())  # not `seed()`, which would be refused if a step being traced brought this here

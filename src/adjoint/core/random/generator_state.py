@@ -1,0 +1,235 @@
+"""Where a stream of random numbers stands: its seed, its states, which are PyTorch's, and what comes next."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from adjoint.core.dtype.device import device as Device
+from adjoint.core.dtype.device import require_cpu
+from adjoint.core.op.eager_kernels import source
+from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs
+from adjoint.core.random.mt19937 import MersenneTwister
+from adjoint.core.runtime.fork_safety import awaited
+from adjoint.core.runtime.mode import refuse_while_tracing
+from adjoint.core.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+DEFAULT_SEED = 67280421310721
+LOADING = 0.05  # seconds: native code is loaded once NumPy has taken as long for what it could have drawn
+UNIFORM, NORMAL, INTEGER, SWAP = 5e-9, 2.5e-7, 7e-9, 1e-7  # seconds that NumPy, or Python, takes for a number
+
+# What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
+# (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
+STATE = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "words", "spare", "has_spare"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", 624), "<f8", "<i4"],
+        "offsets": [0, 8, 12, 16, 24, 5024, 5040],
+        "itemsize": 5056,
+    }
+)
+
+spent = [0.0]  # seconds, by all streams
+
+
+class Stream:
+    """A seed and a place behind it. Threads may share a stream."""
+
+    _seed: int
+    _stream: MersenneTwister
+    _spare: float | None  # the second normal of a pair, float64, whose first was the last of a short tensor
+
+    def __init__(self, device: Any = "cpu") -> None:
+        require_cpu(device)
+        self.device = Device(device)
+        self._lock = awaited(threading.RLock())
+        self._stream = MersenneTwister(DEFAULT_SEED)
+        self._drawer: Any = None
+        self._begin(DEFAULT_SEED)
+
+    def manual_seed(self, seed: int) -> Self:
+        """Start the stream of `seed`, from -2**63 to 2**64 - 1; a negative one means seed + 2**64."""
+        refuse_while_tracing("manual_seed()")
+        if not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(f"manual_seed expected an integer, but got {type(seed).__name__}")
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(
+                f"Overflow when unpacking long long: manual_seed takes -2**63 to 2**64 - 1, but got {seed}"
+            )
+        with self._lock:
+            self._begin(int(seed) % 2**64)
+        return self
+
+    def seed(self) -> int:
+        """Start a stream that nobody can foresee, and return its seed."""
+        seed = unforeseen()
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed with which this stream began."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """The place in the stream as (5056,) uint8, byte for byte that of `torch.get_rng_state()`."""
+        return wrap(self.place())
+
+    def set_state(self, new_state: Tensor | NDArray[np.uint8]) -> Self:
+        """Continue from a place given by `get_state` or by PyTorch; TypeError unless uint8, RuntimeError if invalid."""
+        return self.move_to(new_state.numpy() if isinstance(new_state, Tensor) else new_state)
+
+    def graphsafe_get_state(self) -> Self:
+        """Refused with NotImplementedError, as PyTorch refuses it for a CPU."""
+        raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
+
+    def graphsafe_set_state(self, state: Any) -> None:
+        """Refused with NotImplementedError, as PyTorch refuses it for a CPU."""
+        raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
+
+    def get_offset(self) -> int:
+        """Refused with RuntimeError: a stream of a CPU has no offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> None:
+        """Refused with RuntimeError: a stream of a CPU has no offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def place(self) -> NDArray[np.uint8]:
+        """What `get_state` gives, as an array."""
+        refuse_while_tracing("get_rng_state()")
+        with self._lock:
+            words, position = self._stream.state()
+            state = np.zeros((), STATE)
+            state["seed"], state["seeded"], state["words"] = self._seed, 1, words
+            state["left"], state["next"] = 625 - position if position else 1, position
+            state["spare"], state["has_spare"] = self._spare or 0.0, self._spare is not None
+        return np.frombuffer(state.tobytes(), np.uint8).copy()
+
+    def move_to(self, state: NDArray[np.uint8]) -> Self:
+        """What `set_state` does, with an array."""
+        refuse_while_tracing("set_rng_state()")
+        state = np.asarray(state)
+        if state.dtype != np.uint8:
+            raise TypeError(f"set_state: the state must be an array of uint8, but got {state.dtype}")
+        if state.shape != (STATE.itemsize,):
+            raise RuntimeError(f"set_state: expected a state of shape ({STATE.itemsize},), but got {state.shape}")
+        fields = np.frombuffer(state.tobytes(), STATE)[0]
+        left, position = int(fields["left"]), int(fields["next"])
+        fresh, started = (left, position) == (1, 0), 1 <= position <= 624 and left == 625 - position
+        if not (fields["seeded"] and (fresh or started) and (fields["words"] < 2**32).all()):
+            raise RuntimeError("set_state: this is not the state of a Mersenne Twister, or it is damaged")
+        with self._lock:
+            self._stream.set_state(fields["words"].astype(np.uint32), position)
+            self._seed = int(fields["seed"])
+            self._spare = float(fields["spare"]) if fields["has_spare"] else None
+        return self
+
+    def clone_state(self) -> Self:
+        """A new generator that continues from this place."""
+        return type(self)(self.device).move_to(self.place())
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by whoever draws: native code that moves the stream in `memory` must hold it."""
+        return self._lock
+
+    def memory(self) -> NDArray[np.uint32]:
+        """The place in the stream as native code reads and writes it, (625,) uint32; one address for good."""
+        return self._stream.memory()
+
+    @contextmanager
+    def numbers(self) -> Iterator[tuple[Callable[[], float], Callable[[], float]]]:
+        """Two functions for the block: the next uniform on [0, 1) and the next standard normal, both in float64."""
+        with self._lock, self._stream.each_unit() as uniform:
+
+            def normal() -> float:
+                if (spare := self._spare) is not None:
+                    self._spare = None
+                    return spare
+                v, u = uniform(), uniform()
+                radius, angle = math.sqrt(-2 * math.log1p(-u)), 2 * math.pi * v
+                self._spare = radius * math.sin(angle)
+                return radius * math.cos(angle)
+
+            yield uniform, normal
+
+    def units(self, count: int) -> Array:
+        """Uniforms on [0, 1) in float64, (count,)."""
+        with self._lock:
+            return self._unit(count, np.dtype(np.float64))
+
+    def normals(self, count: int) -> Array:
+        """Standard normals in float64, (count,), drawn in pairs as those of short tensors are."""
+        with self._lock:
+            return self._few_normals(count)
+
+    def _begin(self, seed: int) -> None:
+        self._seed = seed
+        self._stream.start(seed)
+        self._spare = None
+
+    def _native(self, seconds: float) -> Any:
+        """Native code that draws what else would take NumPy so many seconds; None without it, or before it pays."""
+        if not source.enabled:
+            return None
+        if self._drawer is None:
+            spent[0] += seconds
+            if spent[0] >= LOADING and source.ready() and source.drawer is not None:
+                try:
+                    self._drawer = source.drawer(self.memory())
+                except Exception:
+                    if source.strict:
+                        raise
+                    source.drawer = None
+        return self._drawer
+
+    def _unit(self, count: int, kind: np.dtype[Any]) -> Array:
+        native = self._native(count * UNIFORM)
+        if native is not None:
+            units: Array = native.uniforms(count, kind)
+            return units
+        if kind == np.float32:
+            words = self._stream.words(count) & np.uint64(2**24 - 1)
+            return words.astype(np.float32) * np.float32(2.0**-24)
+        words = self._stream.double_words(count) & np.uint64(2**53 - 1)
+        return words * 2.0**-53
+
+    def _few_normals(self, count: int) -> Array:
+        spare = [] if self._spare is None else [self._spare]
+        pairs = (count - len(spare) + 1) // 2
+        normals = np.concatenate([spare, normal_pairs(self._unit(2 * pairs, np.dtype(np.float64)))])
+        self._spare = float(normals[-1]) if normals.size > count else None
+        return normals[:count]
+
+    def _many_normals(self, count: int, kind: np.dtype[Any]) -> Array:
+        whole = count - count % BLOCK
+        native = self._native(count * NORMAL)
+        if native is not None and kind.itemsize > 2:
+            drawn: Array = native.normals(count, kind)
+            return drawn
+        if kind.itemsize == 2:
+            kind = np.dtype(np.float32)
+            unit = self._unit(whole, kind)
+        else:
+            unit = self._unit(count, kind)
+        normals = np.empty(count, kind)
+        normals[:whole] = normal_blocks(unit[:whole])
+        if whole < count:
+            normals[-BLOCK:] = normal_blocks(self._unit(BLOCK, kind))
+        return normals
+
+
+def unforeseen() -> int:
+    """A seed that nobody can foresee."""
+    return int.from_bytes(os.urandom(8))

@@ -1,0 +1,142 @@
+"""Samples of the less usual distributions, with PyTorch's CPU numbers: each function moves a generator as that does."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.core.random import rejection_sampling
+from adjoint.core.random.generator import Generator
+from adjoint.core.runtime.libm import by_libm, fused_multiply_add
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Shape = tuple[int, ...]
+
+
+def cauchy(generator: Generator, shape: Shape, dtype: Any, median: float, sigma: float) -> Array:
+    """median + sigma tan(π (u - ½)), with u uniform on [0, 1) in float64."""
+    angle = math.pi * (generator.units(math.prod(shape)) - 0.5)
+    if not angle.size or not math.isfinite(median):
+        sample = angle + median
+    else:
+        sample = fused_multiply_add(by_libm(math.tan, angle), np.float64(sigma), np.float64(median))
+    return _cast(sample, dtype).reshape(shape)
+
+
+def serial_normal(generator: Generator, shape: Shape, dtype: Any, mean: float, std: float) -> Array:
+    """z std + mean, with z standard normal in float64."""
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    return _cast(_normal(generator, shape, mean, std), dtype).reshape(shape)
+
+
+def log_normal(generator: Generator, shape: Shape, dtype: Any, mean: float, std: float) -> Array:
+    """exp(z std + mean), with z standard normal in float64."""
+    return _cast(by_libm(_exp, _normal(generator, shape, mean, std)), dtype).reshape(shape)
+
+
+def geometric(generator: Generator, shape: Shape, dtype: Any, p: float) -> Array:
+    """⌈ln u / ln(1 - p)⌉, with u uniform on [0, 1) in float64: how many trials the first success takes."""
+    unit = generator.units(math.prod(shape))
+    trials = np.ceil(by_libm(rejection_sampling.log, unit) / math.log1p(-p))
+    if np.dtype(dtype).kind in "iu":
+        trials = trials.astype(np.int64)
+    return _cast(trials, dtype).reshape(shape)
+
+
+def poisson(generator: Generator, rate: Array) -> Array:
+    """Poisson numbers of the rates, in their dtype. Raises RuntimeError for a negative one."""
+    if not (rate >= 0).all():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    with generator.numbers() as (uniform, _):
+        sample = [rejection_sampling.poisson(float(x), uniform) for x in rate.ravel().tolist()]
+    return _cast(np.array(sample, np.float64), rate.dtype).reshape(rate.shape)
+
+
+def binomial(generator: Generator, count: Array, chance: Array) -> Array:
+    """Binomial numbers of counts and chances, broadcast, in the dtype of the counts."""
+    counts, chances = np.broadcast_arrays(_wide(count), _wide(chance))
+    with generator.numbers() as (uniform, _):
+        sample = [rejection_sampling.binomial(n, p, uniform) for n, p in zip(counts.flat, chances.flat, strict=True)]
+    return np.array(sample, count.dtype).reshape(counts.shape)
+
+
+def standard_gamma(generator: Generator, shape: Array) -> Array:
+    """Gamma numbers of these shapes with scale 1, in their dtype; above 0."""
+    alphas = _wide(shape)
+    with generator.numbers() as (uniform, normal):
+        sample = [rejection_sampling.gamma(alpha, uniform, normal) for alpha in alphas.flat]
+    above = np.maximum(np.array(sample, np.float64).astype(alphas.dtype), np.finfo(alphas.dtype).tiny)
+    return above.astype(shape.dtype, copy=False).reshape(shape.shape)
+
+
+def dirichlet(generator: Generator, concentration: Array) -> Array:
+    """Dirichlet numbers along the last dimension: gamma numbers in float64, divided by their sum; between 0 and 1."""
+    kind = _wide(concentration).dtype
+    sample = standard_gamma(generator, concentration.astype(np.float64))
+    total = np.apply_along_axis(math.fsum, -1, sample) if sample.size else sample.sum(-1)
+    share = (sample / np.expand_dims(total, -1)).astype(kind)
+    inside = np.clip(share, np.finfo(kind).tiny, np.nextafter(kind.type(1), kind.type(0)))
+    return inside.astype(concentration.dtype, copy=False)
+
+
+def multinomial(generator: Generator, weights: Array, count: int, replacement: bool, by_column: bool) -> Array:
+    """`count` positions along the last dimension of the weights, (…, count) int64, each as likely as its weight.
+
+    Without replacement, or where one is asked for, they are those of the largest w / e, with e exponential, drawn
+    column by column if `by_column`.
+    Raises RuntimeError for weights that are negative, not finite, or all zero.
+    """
+    kind = weights.dtype
+    wide = _wide(weights)
+    replacement = replacement and count > 1
+    if not replacement and not ((wide >= 0) & (wide < np.inf)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if (wide < 0).any():
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
+    if not np.isfinite(wide).all():
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
+    if not (wide.sum(-1) > 0).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement:
+        return _with_replacement(generator, wide, count)
+    shape = weights.shape[::-1] if by_column else weights.shape
+    waiting = generator.exponential(shape, kind)
+    races = (wide / (waiting.T if by_column else waiting).astype(wide.dtype)).astype(kind).astype(wide.dtype)
+    return np.argsort(-races, -1, kind="stable")[..., :count]
+
+
+def _with_replacement(generator: Generator, weights: Array, count: int) -> Array:
+    rows = weights.reshape(-1, weights.shape[-1])
+    total = np.add.accumulate(rows, -1)
+    total /= total[:, -1:].copy()
+    total[:, -1] = 1
+    unit = generator.units(len(rows) * count).reshape(-1, count)
+    found = [np.searchsorted(row.astype(np.float64), u, "left") for row, u in zip(total, unit, strict=True)]
+    return np.array(found, np.int64).reshape(*weights.shape[:-1], count)
+
+
+def _normal(generator: Generator, shape: Shape, mean: float, std: float) -> Array:
+    normal = generator.normals(math.prod(shape))
+    return fused_multiply_add(normal, np.float64(std), np.float64(mean)) if normal.size else normal
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else float(np.exp(x))
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
+def _cast(sample: Array, dtype: Any) -> Array:
+    """`sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
+    kind = np.dtype(dtype)
+    through = sample.astype(np.float32) if kind.kind in "fV" and kind.itemsize == 2 else sample
+    return through.astype(kind, copy=False)

@@ -1,0 +1,58 @@
+"""Names of a package whose modules are imported when a name is first asked for (PEP 562): programs start sooner."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from adjoint.core.runtime.gc_pause import uncollected
+
+_HELD: Any = vars(ModuleType)["__dict__"]
+
+
+class Late(ModuleType):
+    """A module some of whose names are found when they are asked for: programs that read all of them get all."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All names with their values, the late ones too."""
+        names: dict[str, Any] = names_of(self)
+        for name in names["__dir__"]():
+            getattr(self, name)
+        return names
+
+
+def names_of(module: ModuleType) -> dict[str, Any]:
+    """The names that a module has at present."""
+    return _HELD.__get__(module)
+
+
+def later(
+    module: str, homes: Mapping[str, str], home: str = "", parts: str = ""
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """`__all__`, `__getattr__` and `__dir__` of `module`.
+
+    `homes` tells the names that a module of the package `home` gives, by default of `module` itself; `parts` are
+    modules of that package which are names themselves.
+    """
+    home = home or module
+    sources = {name: f"{home}.{file}" for file, names in homes.items() for name in names.split()}
+    sys.modules[module].__class__ = Late
+    own = names_of(sys.modules[module])
+    modules = {*parts.split(), *(homes if home == module else ())}
+
+    def find(name: str) -> Any:
+        if name not in sources and name not in modules:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        with uncollected():
+            found = import_module(sources.get(name) or f"{home}.{name}")
+        own[name] = found = getattr(found, name) if name in sources else found
+        return found
+
+    def names() -> list[str]:
+        return sorted({*own, *sources, *parts.split()})
+
+    return sorted([*sources, *parts.split()]), find, names

@@ -1,0 +1,254 @@
+"""What a tensor has to do with gradients: whether it wants one, what it got, who made it, and what it is a view of."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from adjoint.core.dtype.dtype import is_floating
+from adjoint.core.graph import grad_dtype as grad_types
+from adjoint.core.graph.hooks import hooks_of
+from adjoint.core.graph.node import Leaf, edge
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.runtime.mode import mode, touch_gradient, unusual
+from adjoint.core.tensor.data_access import Readable
+from adjoint.core.tensor.detach_record import Cut, cut_here
+from adjoint.core.tensor.storage import (
+    INFERENCE,
+    InferenceLeaf,
+    InferenceStorage,
+    Made,
+    renewed,
+    share,
+    storage_of,
+    view_of,
+)
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
+
+class Historied(Readable):
+    """The part of a tensor that knows its place in the recorded graph."""
+
+    __slots__ = ()
+    shape: Any
+    dtype: Any
+    detach: Any
+    _tangents: Any
+    memory: Any
+    _grad: Any
+    _leaf: Any
+    _cut: Cut
+
+    @property
+    def requires_grad(self) -> bool:
+        """True if a gradient with respect to this tensor, or to something it was made from, is wanted."""
+        return self.node is not None or type(self.memory) is InferenceLeaf
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad is True or False; it cannot be deleted")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Ask for this leaf's gradient, or no longer.
+
+        Raises RuntimeError for elements that are not floating, when switching a non-leaf off, and for a tensor of
+        inference mode outside of it.
+        """
+        if requires_grad and self.node is None:
+            if not is_floating(self.array):
+                raise RuntimeError(
+                    f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
+                )
+            if not isinstance(self.memory, InferenceStorage):
+                self.node = self._leaf_again()
+            elif mode.inference:
+                self.memory = InferenceLeaf(Leaf(self))
+            else:
+                raise RuntimeError(
+                    "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+                )
+        elif not requires_grad and self.node is not None:
+            if not self.is_leaf:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
+                    "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            own: Any = self
+            own._leaf, own.node, own._cut = self.node, None, cut_here("requires_grad_(False)")
+        elif not requires_grad and type(self.memory) is InferenceLeaf:
+            self.memory = INFERENCE
+        return self
+
+    def _leaf_again(self) -> Any:
+        """The leaf that this tensor was before it stopped asking for a gradient, with its hooks, or a new one."""
+        leaf = getattr(self, "_leaf", None)
+        if leaf is None:
+            return Leaf(self)
+        leaf.shape, leaf.dtype = self.array.shape, grad_types.expected(leaf, self.array.dtype)
+        return leaf
+
+    @property
+    def is_leaf(self) -> bool:
+        """True if no recorded op made this tensor."""
+        return self.node is None or type(self.node) is Leaf
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; None for a leaf.
+
+        Raises RuntimeError for a view made in inference mode whose base was written outside of it.
+        """
+        view = view_of(self)
+        if view is not None and view.made is Made.OVERTAKEN:
+            raise RuntimeError(
+                "A view was created in inference mode and its base or another view of its base has been modified "
+                "inplace in normal mode. Make the view and write to it in the same mode."
+            )
+        return None if self.is_leaf else edge(self.node)[0]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` this is."""
+        return edge(self.node)[1]
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward()` accumulated; None before. Only leaves and `retain_grad()` tensors have one."""
+        touch_gradient(self, "read")
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warn_user(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for "
+                "a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+                UserWarning,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Historied):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("can't assign a Tensor as its own grad")
+            if value.array.shape != self.array.shape:
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: attempting to assign a gradient of size "
+                    f"{list(value.shape)} to a tensor of size {list(self.shape)}"
+                )
+            grad_types.check_assigned(self, value)
+        touch_gradient(self, "write")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        touch_gradient(self, "write")
+        self._grad = None
+
+    grad_dtype = property(grad_types.read, grad_types.ask)
+
+    def retain_grad(self) -> None:
+        """Keep `.grad` of this non-leaf too. Does nothing to a leaf; raises RuntimeError without requires_grad."""
+        if self.node is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if type(self.node) is not Leaf:
+            hooks_of(self.node).retained_by = weakref.ref(self)  # type: ignore[arg-type]
+
+    @property
+    def retains_grad(self) -> bool:
+        """True for a non-leaf on which `retain_grad()` was called."""
+        hooks = None if self.is_leaf else self.node.hooks
+        return hooks is not None and hooks.retained_by is not None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history; assigning replaces the memory and keeps the history."""
+        twin: Tensor = self.detach()
+        return twin
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Historied):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if unusual.count and mode.tracer is not None:
+            mode.tracer.adopt(self)
+            mode.tracer.adopt(value)
+        if self.node is not None and not is_floating(value.array):
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype, not "
+                f"{value.dtype}"
+            )
+        if isinstance(self.memory, InferenceStorage):
+            raise RuntimeError("Inference tensors do not track version counter.")
+        self.memory = renewed(self)
+        self.array = value.array
+        if type(self.node) is Leaf:
+            self.node.shape, self.node.dtype = value.array.shape, grad_types.expected(self.node, value.array.dtype)
+        if value.memory is not None or not value.is_leaf:
+            share(value, self)
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("a tensor cannot do without its data")
+
+    @property
+    def _backward_hooks(self) -> Any:
+        return {} if self.node is None else hooks_of(self.node).on_gradient
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        if self.node is not None:
+            hooks_of(self.node).on_gradient = hooks
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("hooks are taken off by their handles")
+
+    @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("a tensor cannot lose its grad_fn; detach() gives one without")
+
+    def detach_(self) -> Self:
+        """Forget how this tensor was made; it becomes a leaf that wants no gradient. Raises RuntimeError for a view."""
+        if view_of(self) is not None:
+            raise RuntimeError(
+                "Can't detach views in-place: their base is not detached with them. Use detach() instead."
+            )
+        if self.node is not None:
+            own: Any = self
+            if type(self.node) is Leaf:
+                own._leaf = self.node
+            own.node, own._cut = None, cut_here("detach_()")
+        if getattr(self, "_tangents", None) is not None:
+            self._tangents = None
+        return self
+
+    @property
+    def _version(self) -> int:
+        if isinstance(self.memory, InferenceStorage):
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return 0 if self.memory is None else storage_of(self).version
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor whose memory this one is a view of; None for one that owns its memory."""
+        view = view_of(self)
+        return None if view is None else view.base
+
+    def _is_view(self) -> bool:
+        """True for a view of another tensor."""
+        return view_of(self) is not None
+
+    def is_inference(self) -> bool:
+        """True for a tensor made in inference mode."""
+        return isinstance(self.memory, InferenceStorage)

@@ -1,0 +1,146 @@
+"""From Python data to an array that a tensor can hold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
+from adjoint.core.tensor.size import Size
+
+PLAIN = {bool, int, float, complex}  # Python's numbers, which take the default types
+
+
+def as_array(data: Any, dtype: Any = None) -> Any:
+    """An ndarray of a supported type over `data`'s memory where possible; numbers get the default types.
+
+    Arrays keep their type; lists and Python numbers become the default floating type, int64 or bool.
+    Raises TypeError for elements that are not numbers, ValueError for ragged lists.
+    """
+    if hasattr(data, "refuse"):  # a symbolic value of a step being traced
+        return data
+    given = isinstance(data, (np.ndarray, np.generic))
+    kinds: set[Any] = set()
+    try:
+        array = _array(_untensor(data, kinds))
+    except RecursionError:
+        raise TypeError("new(): self-referential lists are incompatible") from None
+    if array.dtype.kind == "O" and kinds <= PLAIN:
+        array = _of_large_numbers(array, dtype)
+    if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
+        if array.dtype.kind in "US":
+            raise TypeError(f"new(): invalid data type '{'str' if array.dtype.kind == 'U' else 'bytes'}'")
+        raise TypeError(
+            f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
+            + ", ".join(map(repr, DTYPES.values()))
+        )
+    if dtype is not None:
+        if array.dtype.kind == "f" and not given and numpy_dtype(dtype) == np.uint64:
+            with suppress(OverflowError):  # NumPy made floats of integers beyond int64 among others
+                array = np.asarray(_untensor(data, set()), np.uint64)
+        return _as_type(array, numpy_dtype(dtype), checked=not given)
+    if isinstance(data, (list, tuple)) and not kinds <= PLAIN:
+        common = _common(kinds)
+        array = array if common is None else array.astype(common, copy=False)
+    elif not given and not hasattr(data, "dtype"):
+        if array.dtype.kind == "f":
+            return array.astype(default.floating.numpy, copy=False)
+        if array.dtype.kind == "c":
+            return array.astype(np.complex128 if default.floating.itemsize == 8 else np.complex64, copy=False)
+    if DTYPES.find(array.dtype) is None:
+        native = array.dtype.newbyteorder("=")
+        if native not in DTYPES:
+            raise TypeError(
+                f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
+                + ", ".join(map(repr, DTYPES.values()))
+            )
+        array = array.astype(native)
+    return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array
+
+
+def as_constructed(given: tuple[Any, ...]) -> Any:
+    """The array of `Tensor(*given)`: zeros of the sizes given, a tensor's own array, else data in the default type.
+
+    Raises TypeError for a number that is no size, for complex numbers and for several operands that are no sizes.
+    """
+    kind = default.floating.numpy
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], Size) else given
+    if all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes):
+        return np.zeros(sizes if given else 0, kind)
+    (data, *more) = given
+    if more or isinstance(data, (bool, float, complex, str, np.generic)):
+        raise TypeError(f"new(): data must be a sequence (got {', '.join(type(x).__name__ for x in given)})")
+    array = as_array(data)
+    if hasattr(data, "array") or hasattr(array, "refuse"):  # a tensor, or a symbolic value of a step being traced
+        return array
+    if array.dtype.kind == "c":
+        raise TypeError("new(): must be real numbers, not complex: see adjoint.tensor")
+    with np.errstate(all="ignore"):  # what is too large becomes infinite
+        return array.astype(kind, copy=False)
+
+
+def _of_large_numbers(array: Any, dtype: Any) -> Any:
+    """Integers beyond those that NumPy has, in a type where they are but large. Raises ValueError for others."""
+    if dtype is None or numpy_dtype(dtype).kind in "iu":
+        raise ValueError("Overflow when unpacking long long")
+    return array.astype(np.bool_ if numpy_dtype(dtype).kind == "b" else np.float64)
+
+
+def _array(data: Any) -> Any:
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        found = _raggedness([data], 0)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _raggedness(level: list[Any], dim: int) -> Exception | None:
+    """Where nested lists, and arrays in them, stop being a rectangle; None if they are one. All are in `level`."""
+    lengths = [len(x) if isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim) else None for x in level]
+    for length in lengths:
+        if length != lengths[0]:
+            if None in (length, lengths[0]):
+                return TypeError(f"not a sequence: nested lists differ in depth at dim {dim}")
+            return ValueError(f"expected sequence of length {lengths[0]} at dim {dim} (got {length})")
+    return _raggedness([part for item in level for part in item], dim + 1) if lengths and lengths[0] else None
+
+
+def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
+    """`array` in type `kind`. Raises RuntimeError if a Python integer does not fit, where these are `checked`."""
+    out = array.astype(kind, copy=False)
+    if checked and kind.kind in "iu" and array.dtype.kind in "iu" and np.any((out != array) & ~_wrapping(array, kind)):
+        raise RuntimeError(f"value cannot be converted to type {DTYPES[kind].name} without overflow")
+    return out
+
+
+def _wrapping(array: Any, kind: np.dtype[Any]) -> Any:
+    """Where a negative number becomes one of an unsigned type, as in PyTorch: if its size is one of that type."""
+    return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else np.False_
+
+
+def _untensor(data: Any, kinds: set[Any]) -> Any:
+    """Nested lists with the tensors in them replaced by their arrays; `kinds` collects the types of what is in them."""
+    if hasattr(data, "numpy_view"):
+        data = data.numpy_view("tensor()")
+    elif isinstance(data, (list, tuple)):
+        return [_untensor(item, kinds) for item in data]
+    kinds.add(getattr(data, "dtype", None) or type(data))
+    return data
+
+
+def _common(kinds: set[Any]) -> np.dtype[Any] | None:
+    """The type in which numbers of these types meet, of which some are Python's; None where there is none."""
+    common: dtype | None = None
+    for kind in kinds:
+        if kind is float or kind is complex:  # a NumPy type equals the Python type it stands for
+            floating = default.floating.numpy
+            kind = floating if kind is float else complex_type(floating)
+        known = DTYPES.find(np.dtype(kind)) if kind in PLAIN or isinstance(kind, np.dtype) else None
+        if known is None:
+            return None
+        common = known if common is None else promote_types(common, known)
+    return None if common is None else common.numpy

@@ -1,0 +1,105 @@
+"""Reading a tensor's values out: as an ndarray, as Python numbers. While a step is traced there are none to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.external_aliases import hand_out
+from adjoint.core.tensor.protocols import Asked
+
+ndarray = np.ndarray
+
+
+class Readable(Asked):
+    """What has an `array` and a `node`: the part of a tensor that gives its values away."""
+
+    __slots__ = ()
+    array: Any
+    node: Any
+
+    def numpy_view(self, reader: str) -> Any:
+        """The ndarray itself; while tracing there is none, and TraceError names `reader` and the line."""
+        if unusual.count and mode.tracer is not None:
+            mode.tracer.adopt(self)
+        if type(self.array) is not ndarray:
+            return self.array.refuse(reader)
+        return self.array
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The elements as an ndarray that shares this tensor's memory.
+
+        Raises RuntimeError for a tensor that requires grad, unless `force`, or where nothing is recorded, and TypeError
+        for bfloat16.
+        """
+        if self.node is not None and mode.recording and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        array = self.numpy_view("numpy()")
+        if array.dtype.kind == "V":
+            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type, float() gives one it has")
+        if array is not self.array:
+            return array
+        del array  # hand_out counts who refers to it
+        return hand_out(self)  # type: ignore[arg-type]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises RuntimeError unless there is exactly one.
+
+        In a step that is being compiled, the number that each call finds; a decision on it raises TraceError.
+        """
+        read = getattr(mode.tracer, "item", None) if unusual.count else None
+        if read is not None and all(n == 1 for n in self.array.shape):
+            number = read(self)
+            if number is not None:
+                return number
+        array = self.numpy_view("item()")
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.numpy_view("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = self.numpy_view("bool()")
+        if array.size != 1:
+            raise RuntimeError(
+                "Boolean value of Tensor with no values is ambiguous"
+                if array.size == 0
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
+        return bool(array.reshape(()))
+
+    def __float__(self) -> float:
+        return float(self._real_number("float()"))
+
+    def __int__(self) -> int:
+        return int(self._real_number("int()"))
+
+    def __index__(self) -> int:
+        if self.array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._number("index()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
+    def _real_number(self, reader: str) -> Any:
+        number = self._number(reader)
+        if self.array.dtype.kind != "c":
+            return number
+        if number.imag:
+            raise RuntimeError(f"{reader}: the value {number} cannot be converted to a real number without overflow")
+        return number.real
+
+    def _number(self, reader: str) -> Any:
+        array = self.numpy_view(reader)
+        if array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return array.reshape(())[()]

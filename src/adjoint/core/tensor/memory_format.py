@@ -1,0 +1,96 @@
+"""How elements lie in memory, as programs name it: kept because they pass these values on. Tensors are strided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.runtime.package_name import spoken
+
+
+class layout:
+    """`adjoint.strided`, the one layout there is; the others can be named."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{spoken.package}.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+class memory_format:
+    """An order of dimensions in memory: `contiguous_format`, `preserve_format`, `channels_last`, `channels_last_3d`."""
+
+    __slots__ = ("name", "order")
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self.order = order  # of dimensions, the slowest first; empty for the order they are in
+
+    def __repr__(self) -> str:
+        return f"{spoken.package}.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided = layout("strided")
+sparse_coo, sparse_csr, sparse_csc = layout("sparse_coo"), layout("sparse_csr"), layout("sparse_csc")
+sparse_bsr, sparse_bsc, jagged = layout("sparse_bsr"), layout("sparse_bsc"), layout("jagged")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last", (0, 2, 3, 1))
+channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
+
+
+def keeping_order(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`function` of an array, element by element, whose results lie in memory as the array does, without gaps."""
+
+    @wraps(function)
+    def call(x: Any) -> Any:
+        return function(x) if x.ndim < 2 or x.flags.c_contiguous else in_order(function, x)
+
+    call.parameters = ("x",)  # type: ignore[attr-defined]
+    return call
+
+
+def in_order(function: Callable[[Any], Any], x: Any) -> Any:
+    """`function` of x, to which x is given in an order that makes it row-major; None where it gives None."""
+    order = sorted_dims(x.shape, x.strides)
+    out = function(np.ascontiguousarray(x.transpose(order)))
+    return None if out is None else out.transpose(np.argsort(order))
+
+
+def sorted_dims(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The dimensions from that of the largest steps to that of the smallest, as PyTorch's iterator sorts them.
+
+    A dimension without steps of its own stays where it is.
+    """
+    order = list(range(len(shape)))[::-1]  # innermost first
+    for i in range(1, len(order)):
+        place = i
+        for before in reversed(range(i)):
+            compared = _compared(order[before], order[place], shape, strides)
+            if compared > 0:
+                order[before], order[place] = order[place], order[before]
+                place = before
+            elif compared < 0:
+                break
+    order.reverse()
+    return order
+
+
+def _compared(a: int, b: int, shape: Sequence[int], strides: Sequence[int]) -> int:
+    if not strides[a] or not strides[b]:
+        return 0
+    if strides[a] != strides[b]:
+        return 1 if strides[a] > strides[b] else -1
+    return 1 if shape[a] > shape[b] else 0

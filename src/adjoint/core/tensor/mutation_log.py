@@ -1,0 +1,183 @@
+"""In-place writes: into which memory, when in the order of the nodes, and from which line.
+
+A node keeps bare arrays, and nothing is noted when it does. A write is noted instead, so that backward can tell whether
+what a node kept was written after the node was made.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.node import tick
+from adjoint.core.graph.source_location import Place, Site, site_of
+from adjoint.core.tensor.as_strided import owner
+
+__all__ = ["Write", "Writes", "check_unwritten", "owner", "writes"]
+
+
+class Seal:
+    """What lay in an array when NumPy code got access to it, which might write it and tell nobody."""
+
+    __slots__ = ("array", "order", "site", "sum")
+
+    def __init__(self, array: Any, site: Site) -> None:
+        self.array = array
+        self.order = tick()
+        self.site = site
+        self.sum = _checksum(array)
+
+    def broken(self) -> bool:
+        """True if the array has changed since."""
+        return _checksum(self.array) != self.sum
+
+
+def _checksum(array: Any) -> int:
+    from zlib import crc32  # few programs need it
+
+    bytes_of: Any = np.ascontiguousarray(array)
+    return crc32(bytes_of)
+
+
+class Part:
+    """Where in memory something was written, and when: an array's place and strides, without the array."""
+
+    __slots__ = ("__array_interface__", "order")
+
+    def __init__(self, array: Any, order: int) -> None:
+        self.order = order
+        self.__array_interface__ = {**array.__array_interface__, "strides": array.strides}
+
+    def meets(self, array: Any) -> bool:
+        """True if `array` has an element there, or if that would take long to find out."""
+        exactly: Any = np.may_share_memory
+        return bool(exactly(np.asarray(self), array, max_work=1000))
+
+
+MANY = 64  # parts from which on a memory counts as written all over
+
+
+class Write:
+    """The last write into some memory: after which nodes, and from where; `outside`: by NumPy code, which got it there.
+
+    `seals`: of the arrays by which NumPy code might write it now. `parts`: what was written since `all_over`, if the
+    last of them is the last write.
+    """
+
+    __slots__ = ("all_over", "memory", "order", "outside", "parts", "place", "seals")
+
+    def __init__(self, memory: weakref.ref[Any]) -> None:
+        self.memory = memory
+        self.order = -1
+        self.place: Site | Place | None = None
+        self.outside = False
+        self.seals: tuple[Seal, ...] = ()
+        self.parts: list[Part] = []
+        self.all_over = -1
+
+    def spares(self, array: Any, order: int) -> bool:
+        """True if all that was written since `order` is known, and none of it lies in `array`."""
+        known = self.all_over <= order and bool(self.parts) and self.parts[-1].order == self.order
+        return known and not any(part.order > order and part.meets(array) for part in self.parts)
+
+    @property
+    def site(self) -> Site | None:
+        """The user's line; None for a write by the library itself."""
+        return self.place if self.place is None or isinstance(self.place, Site) else site_of(*self.place)
+
+    @site.setter
+    def site(self, site: Site | None) -> None:
+        self.place = site
+
+
+class Writes:
+    """The last write into each memory that is still alive, by the id of the array that owns it."""
+
+    __slots__ = ("by_memory", "last")
+
+    def __init__(self) -> None:
+        self.last = -1  # nodes of a higher order have nothing to look up
+        self.by_memory: dict[int, Write] = {}
+
+    def record(self, array: Any, site: Site | Place | None, order: int | None = None) -> None:
+        """Note that `array` is written now, or was written when the order was `order`."""
+        write = self.of(array)
+        write.order = order = tick() if order is None else order
+        write.place, write.outside = site, False
+        if order > self.last:  # noqa: PLR1730  half the time of max(…)
+            self.last = order
+
+    def record_part(self, array: Any, site: Site | Place | None) -> None:
+        """Note that of the memory of `array` nothing else is written now, and not by the tensor with the history."""
+        write = self.of(array)
+        if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MANY:
+            write.parts, write.all_over = [], write.order
+        self.stamp((write,), site)
+        write.parts.append(Part(array, write.order))
+
+    def of(self, array: Any) -> Write:
+        """The entry for the memory of `array`, for those who write it again and again."""
+        memory = array if type(array) is np.ndarray and array.base is None else owner(array)
+        key = id(memory)
+        write = self.by_memory.get(key)
+        if write is None:
+            write = self.by_memory[key] = Write(weakref.ref(memory, lambda _: self.by_memory.pop(key, None)))
+        return write
+
+    def stamp(self, entries: Iterable[Write], site: Site | Place | None, order: int | None = None) -> None:
+        """Note that these memories are written now, or were written when the order was `order`."""
+        order = tick() if order is None else order
+        if order > self.last:  # noqa: PLR1730  half the time of max(…)
+            self.last = order
+        for write in entries:
+            write.order = order
+            write.place = site
+            write.outside = False
+
+    def seal(self, array: Any, site: Site) -> Seal:
+        """Note what lies in `array`, to which NumPy code gets access at `site`."""
+        seal = Seal(array, site)
+        write = self.of(array)
+        write.seals = (*write.seals, seal)
+        self.last = max(self.last, seal.order)
+        return seal
+
+    def unseal(self, seal: Seal) -> None:
+        """Note whether NumPy code, which has no longer access, has written."""
+        write = self.of(seal.array)
+        write.seals = tuple(s for s in write.seals if s is not seal)
+        if seal.order > write.order and seal.broken():
+            write.order, write.site, write.outside = seal.order, seal.site, True
+
+    def since(self, array: Any, order: int) -> Write | None:
+        """The last write into the memory of `array`, if it came after `order`."""
+        write = self.by_memory.get(id(owner(array)))
+        if write is None:
+            return None
+        for seal in write.seals:
+            if seal.order > max(order, write.order) and seal.broken():
+                write.order, write.site, write.outside = seal.order, seal.site, True
+        return write if write.order > order and not write.spares(array, order) else None
+
+
+writes = Writes()
+
+
+def check_unwritten(array: Any, node: Any) -> None:
+    """Raise RuntimeError, naming both lines, if `array`, which `node` keeps, was written in place since."""
+    write = writes.since(array, node.order)
+    if write is None:
+        return
+    if write.outside:
+        how = f"It was written through NumPy, by the array that got its memory at {write.site}; copy() that array"
+    elif write.site is None:
+        how = "backward() accumulated a gradient in it; clone() it first"
+    else:
+        how = f"It was written at {write.site}; clone() it first, or use the op without the trailing underscore"
+    raise RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor "
+        f"of shape {list(array.shape)} which {node.name()} saved at {node.site}. {how}."
+    )

@@ -1,0 +1,75 @@
+"""What other libraries ask a tensor: NumPy's protocols, the array API standard's, DLPack's.
+
+`adjoint.interop` answers; it is imported when the first question comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from adjoint.core.dtype.device import require_cpu
+
+
+class Answers:
+    """Where the answers are: `bring` imports the module that has them."""
+
+    __slots__ = ("bring", "einops", "found")
+
+    def __init__(self) -> None:
+        self.bring: Callable[[], Any] | None = None
+        self.found: Any = None
+        self.einops = False
+
+    def __call__(self) -> Any:
+        """The module with the answers."""
+        if self.found is None:
+            assert self.bring is not None, "import adjoint"
+            self.found = self.bring()
+        return self.found
+
+    def meet_einops(self) -> None:
+        """Make tensors known to einops, which is imported; called where tensors begin: nothing tells of an import."""
+        if not self.einops:
+            self.einops = True
+            self().meet_einops()
+
+
+answers = Answers()
+
+
+class Asked:
+    """The part of a tensor that other libraries talk to."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """`np.sin(tensor)` and its kind, differentiable. Raises TypeError where that would lose a gradient."""
+        return answers().ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """`np.concatenate([tensor, …])` and its kind, differentiable.
+
+        Raises TypeError where that would lose a gradient.
+        """
+        return answers().function(function, types, args, kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard: `adjoint.interop.array_api`. Raises ValueError for other versions."""
+        return answers().namespace(api_version)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """A capsule over this memory. Raises BufferError for a tensor that requires grad, or for another device."""
+        return answers().capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(1, 0): the CPU."""
+        return (1, 0)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
+        """The tensor itself, which is on the CPU. Raises RuntimeError for other devices."""
+        require_cpu(device)
+        return self

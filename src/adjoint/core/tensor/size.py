@@ -1,0 +1,54 @@
+"""The shape of a tensor as people read it: a tuple that knows its number of elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from operator import index
+from typing import Any, Self
+
+from adjoint.core.runtime.package_name import spoken
+
+new_tuple, _at, _joined, _repeated = tuple.__new__, tuple.__getitem__, tuple.__add__, tuple.__mul__
+
+
+class Size(tuple[int, ...]):
+    """`x.shape`: a tuple of sizes; `numel()` is their product. Parts of one, and several joined, are sizes too."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Self:
+        """Raises TypeError for what is no integer."""
+        return new_tuple(cls, [_size(i, n) for i, n in enumerate(sizes)])
+
+    def numel(self) -> int:
+        """Number of elements of a tensor of this shape."""
+        return math.prod(self)
+
+    def __getitem__(self, at: Any) -> Any:
+        return new_tuple(Size, _at(self, at)) if type(at) is slice else _at(self, at)
+
+    def __add__(self, other: Any) -> Self:
+        return new_tuple(type(self), _joined(self, other))
+
+    def __radd__(self, other: Any) -> Self:
+        return new_tuple(type(self), _joined(other, self))
+
+    def __mul__(self, times: Any) -> Self:
+        return new_tuple(type(self), _repeated(self, times))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"{spoken.package}.Size([{', '.join(map(str, self))}])"
+
+
+def _size(i: int, n: Any) -> int:
+    if isinstance(n, int):
+        return +n
+    try:
+        return index(n)
+    except TypeError:
+        raise TypeError(
+            f"{spoken.package}.Size() takes an iterable of 'int' (item {i} is {type(n).__name__!r})"
+        ) from None

@@ -1,0 +1,227 @@
+"""Memory that several tensors see: how often it was written in place, and how each tensor came to see it."""
+
+from __future__ import annotations
+
+import weakref
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import Place, Site
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.mutation_log import writes
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
+    from adjoint.core.tensor.tensor import Tensor
+
+ref = weakref.ref
+
+
+class Storage:
+    """Shared by a tensor and all its views and detached twins. A tensor that was never aliased nor written has none."""
+
+    __slots__ = ("aliases", "prune_at", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.aliases: list[weakref.ref[Tensor]] = []
+        self.prune_at = 8
+
+    def living(self) -> list[Tensor]:
+        """The tensors that still see this memory."""
+        self.aliases = [r for r in self.aliases if r() is not None]
+        return [t for r in self.aliases if (t := r()) is not None]
+
+    def forget_symbols(self) -> None:
+        """Count no longer those that hold a symbol: the step that made them has been traced."""
+        self.aliases = [weakref.ref(t) for t in self.living() if type(t.array) is np.ndarray]
+
+    def add(self, tensor: Any) -> None:
+        """Count `tensor` among those that see this memory."""
+        aliases = self.aliases
+        aliases.append(ref(tensor))
+        if len(aliases) > self.prune_at:
+            self.prune()
+
+    def prune(self) -> None:
+        """Forget the tensors that are gone: a parameter gets a new view each step, and drops it."""
+        self.aliases = [r for r in self.aliases if r() is not None]
+        self.prune_at = 2 * len(self.aliases) + 8
+
+
+class Made(Enum):
+    """Under which circumstances a view was made: what forbids to write it in place where history is recorded."""
+
+    NORMALLY = 0
+    WITHOUT_GRAD = 1
+    AS_ONE_OF_MANY = 2
+    BY_FUNCTION = 3
+    IN_INFERENCE = 4
+    OVERTAKEN = 5  # in inference mode, and its base was written outside of it since
+
+
+NORMALLY = Made.NORMALLY  # an enumeration takes 60 ns to look up a member
+
+
+class Step(NamedTuple):
+    """One movement on the way from a base to its view: how to repeat it on other arrays, and in the graph."""
+
+    op: Op
+    params: dict[str, Any]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+class View:
+    """What a tensor that sees the memory of another has in place of a `Storage`.
+
+    `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here. `path` holds the steps as
+    plain tuples; in place of its first one may stand a path that is longer than a view of a view of a view … should
+    copy. A detached twin, which shares memory but takes no part in the history of the base, has the `Storage` itself.
+    """
+
+    __slots__ = ("base", "made", "path", "memory")
+    base: Tensor
+    made: Made
+    path: tuple[Any, ...]
+    memory: Storage
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps, first to last."""
+        parts, path = [], self.path
+        while path and type(path[0][0]) is tuple:  # a step begins with an op
+            parts.append(path[1:])
+            path = path[0]
+        return tuple([Step(*step) for part in (path, *reversed(parts)) for step in part])
+
+
+def view_on(storage: Storage, base: Tensor, path: tuple[Any, ...], made: Made) -> View:
+    """A `View`, which is made without `__init__`: that would be one more call for each view."""
+    view = View()
+    view.memory, view.base, view.path, view.made = storage, base, path, made
+    return view
+
+
+LONG = 256
+
+
+class InferenceStorage(Storage):
+    """The storage of the tensors made in inference mode, one for all: nobody counts their writes."""
+
+    __slots__ = ()
+
+
+class InferenceLeaf(InferenceStorage):
+    """That of one which requires grad. Its tensor has no node: ops among inference tensors are never recorded.
+
+    `leaf` takes its place where such a tensor meets those that are.
+    """
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Leaf) -> None:
+        super().__init__()
+        self.leaf = leaf
+
+
+class Renewed(Storage):
+    """That of a tensor which was given other memory: its writes and those of its former views count as one."""
+
+    __slots__ = ("former",)
+
+    def __init__(self, former: Storage) -> None:
+        self.former = former
+        super().__init__()
+
+    @property
+    def version(self) -> int:
+        """How often either memory was written."""
+        return self.former.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        self.former.version = max(count, self.former.version)
+
+
+def renewed(tensor: Any) -> Storage:
+    """A storage for other memory that `tensor` is to see, in which its writes go on being counted."""
+    held = storage_of(tensor)
+    former = held.former if isinstance(held, Renewed) else held
+    fresh = Renewed(former) if any(t is not tensor for t in former.living()) else Storage()
+    fresh.version = former.version
+    fresh.add(tensor)
+    return fresh
+
+
+INFERENCE = InferenceStorage()
+
+
+def is_inference(x: Any) -> bool:
+    """True for a tensor made in inference mode; anything may be asked about."""
+    return isinstance(getattr(x, "memory", None), InferenceStorage)
+
+
+def storage_of(tensor: Any) -> Storage:
+    """The tensor's storage, made on first use."""
+    held = tensor.memory
+    if held is None:
+        held = tensor.memory = Storage()
+        held.aliases.append(weakref.ref(tensor))
+    return held.memory if type(held) is View else held
+
+
+def view_of(tensor: Any) -> View | None:
+    """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
+    held = tensor.memory
+    if type(held) is not View:
+        return None
+    around = held.base.memory
+    storage = around.memory if type(around) is View else around
+    return held if storage is held.memory else None  # the base may have been given other memory
+
+
+def share(source: Any, alias: Any) -> None:
+    """Record that `alias` sees the memory of `source`, without sharing its history."""
+    storage = storage_of(source)
+    if isinstance(storage, InferenceStorage):
+        alias.memory = INFERENCE
+        return
+    alias.memory = storage
+    storage.add(alias)
+
+
+def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
+    """Record that `alias` is `op(source, **params)` in the same memory."""
+    step = (op, params, source.array.shape, alias.array.shape)
+    storage = storage_of(source)
+    if isinstance(storage, InferenceStorage):
+        alias.memory = INFERENCE
+        return
+    if unusual.count and made is NORMALLY and not mode.recording:
+        made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
+        if mode.inference and source.node is not None:
+            alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
+    around = None if source.memory is storage else view_of(source)
+    if around is None:
+        base, path = source, (step,)
+    else:
+        base, path = around.base, (*around.path, step) if len(around.path) < LONG else (around.path, step)
+        if made is NORMALLY:
+            made = around.made
+    alias.memory = view_on(storage, base, path, made)
+    storage.add(alias)
+
+
+def mark_written(tensor: Tensor, site: Site | Place, part: Any = None) -> None:
+    """Count an in-place write, and note it for the nodes that keep this memory, or no more of it than `part`."""
+    storage = storage_of(tensor)
+    if not isinstance(storage, InferenceStorage):
+        storage.version += 1
+    if type(part) is np.ndarray:
+        writes.record_part(part, site)
+    elif type(tensor.array) is np.ndarray:
+        writes.record(tensor.array, site)

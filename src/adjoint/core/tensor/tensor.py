@@ -1,0 +1,309 @@
+"""The tensor: an array, and the node that made it. It knows no ops: the functions above attach themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Number
+from sys import modules
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from adjoint.core.dtype.device import CPU, META, device, require_cpu
+from adjoint.core.dtype.dtype import DTYPES, dtype
+from adjoint.core.graph.node import Leaf, Node, Output
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.as_strided import copied, dense_strides, region, steps
+from adjoint.core.tensor.autograd_meta import Historied
+from adjoint.core.tensor.construction import as_constructed
+from adjoint.core.tensor.detach_record import Cut, cut_here
+from adjoint.core.tensor.external_aliases import take_over
+from adjoint.core.tensor.meta import SHAPER, Absent
+from adjoint.core.tensor.printing import format_tensor
+from adjoint.core.tensor.protocols import answers
+from adjoint.core.tensor.size import Size, new_tuple
+from adjoint.core.tensor.storage import INFERENCE, share, storage_of
+from adjoint.core.tensor.torch_function import adopt, answer
+
+ndarray = np.ndarray
+new = object.__new__
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Tensor(Historied):
+    """A multi-dimensional array of one dtype that remembers how it was computed.
+
+    `Tensor(data)` has nested lists and arrays in the default floating type, an array's memory is shared where it has
+    that; `Tensor(2, 3)` is zeros of these sizes, `Tensor(tensor)` is one more over the same memory. People use
+    `adjoint.tensor`, which keeps the type and copies. Raises TypeError for a single number that is no size.
+    """
+
+    # `array` is an ndarray, or a symbolic value while a step is traced. `node` is None when no gradient is wanted.
+    # `__dict__` costs nothing until somebody sets an attribute of their own. `_tangents` is left unset, but for tensors
+    # that carry tangents of forward mode, `_cut`, but for those whose history was cut off, and
+    # `_leaf`, but for those that no longer ask for the gradient they asked for. A tensor is whole when `__new__`
+    # returns, and there is no `__init__`, so that subclasses may define either.
+    __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "memory")
+    array: Any
+    node: Any
+    memory: Any
+    _grad: Tensor | None
+    _tangents: Any
+    _cut: Cut
+    _leaf: Any
+
+    def __new__(cls, *given: Any, data: Any = None, device: Any = None, requires_grad: bool = False) -> Self:
+        self = new(cls)
+        given = given if data is None else (data, *given)
+        self.array = as_constructed(given)
+        if device is not None:
+            require_cpu(device)
+        self.node = None
+        self._grad = None
+        self.memory = None
+        if len(given) == 1 and isinstance(given[0], Tensor):
+            if given[0].node is not None:
+                _take_alias(self, given[0].as_subclass(Tensor))  # type: ignore[attr-defined]
+            elif given[0].array is self.array:
+                share(given[0], self)
+        elif len(given) == 1:
+            take_over(self, given[0])
+        if requires_grad:
+            self.requires_grad_()
+        return self
+
+    __torch_function__: Any = classmethod(answer)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        adopt(cls, Tensor)
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions."""
+        return new_tuple(Size, self.array.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        """Type of the elements."""
+        return DTYPES[self.array.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.array.shape)
+
+    @property
+    def device(self) -> device:
+        """The CPU, or "meta" for a tensor without values."""
+        return CPU if type(self.array) is not Absent else META
+
+    @property
+    def is_meta(self) -> bool:
+        """True for a tensor without values."""
+        return type(self.array) is Absent
+
+    @property
+    def is_cpu(self) -> bool:
+        """True for a tensor with values."""
+        return type(self.array) is not Absent
+
+    def detach(self) -> Tensor:
+        """The same memory, without history."""
+        return detach(self)
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return self.shape
+        rank = len(self.array.shape)
+        if not -rank <= dim < rank:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+            )
+        return self.array.shape[dim]
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self.shape.numel()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.array.dtype.itemsize)
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Elements to step over in memory from one index to the next, for each dimension or one."""
+        strides = steps(as_it_lies(self))
+        if 0 in self.array.shape and not any(strides):  # NumPy gives arrays without elements none
+            strides = dense_strides(self.array.shape)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self, *, memory_format: Any = None) -> bool:
+        """True if the elements lie in memory in row-major order, or in the order of `memory_format`."""
+        array, order = as_it_lies(self), getattr(memory_format, "order", ())
+        if order:
+            return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)
+        return bool(array.flags.c_contiguous)
+
+    def data_ptr(self) -> int:
+        """Address of the first element; 0 where there is none."""
+        return int(self.numpy_view("data_ptr()").ctypes.data) if self.numel() and not self.is_meta else 0
+
+    def is_floating_point(self) -> bool:
+        """True for a floating dtype."""
+        return bool(self.array.dtype.kind in "fV")
+
+    def __len__(self) -> int:
+        if not self.array.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.array.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.array.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self.array.shape else self  # type: ignore[attr-defined, no-any-return]
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, Number)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        return bool((self == element).any())  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self, **_: Any) -> str:
+        return format_tensor(self)
+
+    def __dir__(self) -> list[str]:
+        unset = {name for name in ("_cut", "_leaf", "_tangents") if not hasattr(self, name)}
+        return sorted({*object.__dir__(self)} - unset)
+
+    def __str__(self) -> str:
+        if type(self.array) not in (ndarray, Absent):
+            self.numpy_view("str()")  # a step that is traced must not keep what the text would be
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        as_number = not self.array.shape and (spec or type(self) is Tensor)
+        return format(self.item(), spec) if as_number else str(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
+            )
+        import copy
+
+        twin = new(type(self))
+        memo[id(self)] = twin
+        array = self.array
+        fill(twin, array if type(array) is Absent else copied(self.numpy_view("deepcopy()"), memo))
+        if self._grad is not None:
+            twin._grad = copy.deepcopy(self._grad, memo)
+        if self.node is not None:
+            twin.node = Leaf(twin)
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return rebuild, (type(self), self.numpy_view("pickle"), self.requires_grad, self.__dict__ or None)
+
+
+def fill(tensor: Tensor, array: Any) -> Tensor:
+    """Set the slots of a bare tensor object: `array`, no history."""
+    tensor.array = array
+    tensor.node = None
+    tensor._grad = None
+    tensor.memory = None
+    return tensor
+
+
+def wrap(array: Any) -> Tensor:
+    """A tensor without history around `array`."""
+    tensor = new(Tensor)
+    tensor.array = array
+    tensor.node = tensor._grad = tensor.memory = None
+    return tensor
+
+
+def twin(x: Tensor) -> Tensor:
+    """The same memory and tangents in a tensor object of its own, without history."""
+    out = fill(new(Tensor), x.array)
+    out.memory = x.memory
+    tangents = tangents_of(x)
+    if tangents is not None:
+        out._tangents = tangents
+    return out
+
+
+def as_it_lies(x: Tensor) -> Any:
+    """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
+    array = x.array
+    if type(array) is not ndarray:
+        tracer = SHAPER if type(array) is Absent else mode.tracer
+        tell = getattr(tracer, "as_it_lies", None)
+        array = region(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
+    return array
+
+
+def tangents_of(x: Any) -> Any:
+    """What forward mode attached to a tensor, or None."""
+    return getattr(x, "_tangents", None)
+
+
+def constant(array: Any) -> Tensor:
+    """A tensor whose values are fixed by the program text; while tracing, a constant of the graph."""
+    if "einops" in modules:
+        answers.meet_einops()
+    if not unusual.count:
+        return wrap(array)
+    if mode.tracer is not None:
+        return wrap(mode.tracer.constant(array))
+    out = wrap(array)
+    if mode.inference:
+        out._cut, out.memory = mode.cut, INFERENCE
+    return out
+
+
+def _take_alias(tensor: Tensor, alias: Tensor) -> None:
+    """Let `tensor` be what `alias` is: a view, through which gradients flow."""
+    tensor.array, tensor.node, tensor.memory = alias.array, alias.node, alias.memory
+    storage_of(tensor).add(tensor)
+
+
+def detach(x: Tensor) -> Tensor:
+    """The memory of `x` without its history."""
+    out = wrap(x.array if not unusual.count or mode.tracer is None else mode.tracer.detached(x))
+    share(x, out)
+    if x.node is not None:
+        out._cut = cut_here("detach()")
+    return out
+
+
+def rebuild(kind: type[Tensor], array: Any, requires_grad: bool, attributes: dict[str, Any] | None) -> Tensor:
+    """A tensor from its pickled parts."""
+    DTYPES.find(array.dtype)  # the first bfloat16 of a program may come out of a pickle
+    tensor = fill(new(kind), array)
+    if requires_grad:
+        tensor.requires_grad_()
+    if attributes:
+        tensor.__dict__.update(attributes)
+    return tensor
+
+
+def method(function: Function) -> Function:
+    """Make `function` a method of Tensor too, under its own name."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+__all__ = ["Node", "Output", "Tensor", "constant", "detach", "fill", "method", "wrap"]

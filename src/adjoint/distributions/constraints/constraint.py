@@ -1,0 +1,208 @@
+"""The constraint: a set of values, and sets made of other sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.shape import join
+
+
+class Constraint:
+    """A set of values; an element of it has `event_dim` dimensions."""
+
+    is_discrete: Any = False
+    event_dim: Any = 0
+
+    def check(self, value: Any) -> Any:
+        """For each event whether it is in the set: bool of the shape of the batch."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__.lstrip('_')}()"
+
+
+class _Dependent(Constraint):
+    """What depends on other values, and cannot be checked."""
+
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+
+    @property
+    def is_discrete(self) -> Any:
+        """Whether it is, if that was said. Raises NotImplementedError otherwise."""
+        return _said(self._is_discrete, "is_discrete")
+
+    @property
+    def event_dim(self) -> Any:
+        """How many dimensions, if that was said. Raises NotImplementedError otherwise."""
+        return _said(self._event_dim, "event_dim")
+
+    def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
+        return _Dependent(
+            is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
+            event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
+        )
+
+    def check(self, value: Any) -> Any:
+        """Raise ValueError: there is nothing to check against."""
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+
+class _DependentProperty(property, _Dependent):
+    """A property of a class whose value in an instance is a constraint; in the class it is a dependent one."""
+
+    def __init__(
+        self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = NotImplemented,
+        event_dim: Any = NotImplemented,
+    ) -> None:  # fmt: skip
+        property.__init__(self, fn)
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Any) -> _DependentProperty:  # type: ignore[override]
+        return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
+
+
+class _OfBase(Constraint):
+    """A constraint made of another one."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
+        self.base_constraint = base_constraint
+
+    @property
+    def is_discrete(self) -> Any:
+        """Whether the other one is."""
+        return self.base_constraint.is_discrete
+
+    @property
+    def event_dim(self) -> Any:
+        """The dimensions of an event."""
+        return self.base_constraint.event_dim
+
+
+class _IndependentConstraint(_OfBase):
+    """Holds where `base_constraint` holds over all of the last `reinterpreted_batch_ndims` dimensions."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        super().__init__(base_constraint)
+        if not isinstance(reinterpreted_batch_ndims, int):
+            found = type(reinterpreted_batch_ndims).__name__
+            raise AssertionError(f"reinterpreted_batch_ndims must be an int, got {found}")
+        if reinterpreted_batch_ndims < 0:
+            raise AssertionError(f"reinterpreted_batch_ndims must be >= 0, got {reinterpreted_batch_ndims}")
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @property
+    def event_dim(self) -> Any:
+        """Those of the base, and those reinterpreted."""
+        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
+
+    def check(self, value: Any) -> Any:
+        """Whether the base holds for all of an event. Raises ValueError for too few dimensions."""
+        result = self.base_constraint.check(value)
+        if result.dim() < self.reinterpreted_batch_ndims:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        return all_of(result, self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        name = self.__class__.__name__.lstrip("_")
+        return f"{name}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(_OfBase):
+    """Holds where `base_constraint`, that of the components, holds for all components."""
+
+    def check(self, value: Any) -> Any:
+        """Whether all components have it in their support. Raises ValueError for too few dimensions."""
+        result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        if value.dim() < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        return all_of(result, result.dim() - (value.dim() - self.event_dim))
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.base_constraint!r})"
+
+
+class _Sequence(Constraint):
+    """Constraints of the slices along `dim`."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        if not all(isinstance(c, Constraint) for c in cseq):
+            raise AssertionError("All elements of cseq must be Constraint instances")
+        self.cseq, self.dim = list(cseq), dim
+
+    @property
+    def is_discrete(self) -> Any:
+        """Whether one of them is."""
+        return any(c.is_discrete for c in self.cseq)
+
+    @property
+    def event_dim(self) -> Any:
+        """The most that one of them has."""
+        return max(c.event_dim for c in self.cseq)
+
+    def _check_dim(self, value: Tensor) -> None:
+        if not -value.dim() <= self.dim < value.dim():
+            raise AssertionError(f"dim {self.dim} out of range for value with {value.dim()} dimensions")
+
+
+class _Cat(_Sequence):
+    """Holds for what is joined along `dim` of parts of these `lengths`, each in its set."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
+
+    def check(self, value: Any) -> Any:
+        """Each part by its own constraint."""
+        self._check_dim(value)
+        parts = value.split(self.lengths, self.dim)
+        return join.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+class _Stack(_Sequence):
+    """Holds for what is stacked along `dim` of parts, each in its set."""
+
+    @property
+    def event_dim(self) -> Any:
+        """The most that one of them has; one more where the stacking is among an event's dimensions."""
+        dim = super().event_dim
+        return dim + 1 if self.dim + dim < 0 else dim
+
+    def check(self, value: Any) -> Any:
+        """Each part by its own constraint."""
+        self._check_dim(value)
+        checks = [c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim), strict=False)]
+        return join.stack(checks, self.dim)
+
+
+def of(**parameters: Constraint) -> dict[str, Constraint]:
+    """The constraints of parameters, by their names."""
+    return parameters
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether the constraint depends on other values."""
+    return isinstance(constraint, _Dependent)
+
+
+def known(x: Tensor) -> bool:
+    """Whether there are values to look at: not while a step is traced."""
+    return hasattr(x.array, "flags") and not (unusual.count and mode.tracer is not None)
+
+
+def all_of(holds: Tensor, dims: int) -> Tensor:
+    """Whether it holds for all of the last `dims` dimensions."""
+    return holds.reshape(*holds.shape[: holds.dim() - dims], -1).all(-1)
+
+
+def _said(value: Any, name: str) -> Any:
+    if value is NotImplemented:
+        raise NotImplementedError(f".{name} cannot be determined statically")
+    return value

@@ -1,0 +1,151 @@
+"""Constraints of numbers and of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.distributions.constraints.constraint import Constraint
+
+
+class _Real(Constraint):
+    """Not NaN."""
+
+    def check(self, value: Any) -> Any:
+        """x = x."""
+        return value == value
+
+
+class _Boolean(Constraint):
+    """{0, 1}."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """x = 0 or x = 1."""
+        return (value == 0) | (value == 1)
+
+
+class _OneHot(Constraint):
+    """Vectors of one 1 and zeros."""
+
+    is_discrete, event_dim = True, 1
+
+    def check(self, value: Any) -> Any:
+        """Elements 0 or 1 of sum 1."""
+        return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
+
+
+class _Bounded(Constraint):
+    """A set between bounds, which it prints."""
+
+    def __repr__(self) -> str:
+        bounds = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())
+        return f"{self.__class__.__name__.lstrip('_')}({bounds})"
+
+
+class _Over(_Bounded):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+
+class _Under(_Bounded):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+
+class _Between(_Bounded):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+
+class _GreaterThan(_Over):
+    """(lower_bound, ∞]."""
+
+    def check(self, value: Any) -> Any:
+        """lower_bound < x."""
+        return self.lower_bound < value
+
+
+class _GreaterThanEq(_Over):
+    """[lower_bound, ∞]."""
+
+    def check(self, value: Any) -> Any:
+        """lower_bound ≤ x."""
+        return self.lower_bound <= value
+
+
+class _LessThan(_Under):
+    """[-∞, upper_bound)."""
+
+    def check(self, value: Any) -> Any:
+        """x < upper_bound."""
+        return value < self.upper_bound
+
+
+class _Interval(_Between):
+    """[lower_bound, upper_bound]."""
+
+    def check(self, value: Any) -> Any:
+        """lower_bound ≤ x ≤ upper_bound."""
+        return (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class _HalfOpenInterval(_Between):
+    """[lower_bound, upper_bound)."""
+
+    def check(self, value: Any) -> Any:
+        """lower_bound ≤ x < upper_bound."""
+        return (self.lower_bound <= value) & (value < self.upper_bound)
+
+
+class _IntegerInterval(_Interval):
+    """The integers of [lower_bound, upper_bound]."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """x whole, lower_bound ≤ x ≤ upper_bound."""
+        return (value % 1 == 0) & super().check(value)
+
+
+class _IntegerLessThan(_Under):
+    """The integers up to upper_bound."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """x whole, x ≤ upper_bound."""
+        return (value % 1 == 0) & (value <= self.upper_bound)
+
+
+class _IntegerGreaterThan(_Over):
+    """The integers from lower_bound."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """x whole, x ≥ lower_bound."""
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class _Simplex(Constraint):
+    """Vectors of non-negative elements of sum 1."""
+
+    event_dim = 1
+
+    def check(self, value: Any) -> Any:
+        """x ≥ 0, Σ x = 1 to a millionth."""
+        return (value >= 0).all(dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class _Multinomial(Constraint):
+    """Vectors of counts of sum up to upper_bound."""
+
+    is_discrete, event_dim = True, 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        """x ≥ 0, Σ x ≤ upper_bound."""
+        return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self.upper_bound)

@@ -1,0 +1,98 @@
+"""Which transform leads from any numbers to a constraint: `biject_to` one to one, `transform_to` at least onto it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adjoint.distributions import constraints, transforms
+from adjoint.distributions.constraints.constraint import Constraint
+
+__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+
+class ConstraintRegistry:
+    """Functions which make a transform for a constraint, by the constraint's class."""
+
+    def __init__(self) -> None:
+        self._registry: dict[type, Callable[[Any], Any]] = {}
+
+    def register(self, constraint: Any, factory: Any = None) -> Any:
+        """Take `factory` for this class of constraints, or for an instance's; usable as a decorator.
+
+        Raises TypeError for what is no constraint.
+        """
+        if factory is None:
+            return lambda factory: self.register(constraint, factory)
+        kind = type(constraint) if isinstance(constraint, Constraint) else constraint
+        if not isinstance(kind, type) or not issubclass(kind, Constraint):
+            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
+        self._registry[kind] = factory
+        return factory
+
+    def __call__(self, constraint: Any) -> Any:
+        """The transform onto `constraint`. Raises NotImplementedError where none is registered."""
+        factory = self._registry.get(type(constraint))
+        if factory is None:
+            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
+        return factory(constraint)
+
+
+biject_to = ConstraintRegistry()
+transform_to = ConstraintRegistry()
+
+
+def _affine(loc: Any, scale: Any, first: Any) -> Any:
+    return transforms.ComposeTransform([first, transforms.AffineTransform(loc, scale)])
+
+
+def _to_interval(c: Any) -> Any:
+    """σ(x), stretched from the lower to the upper bound."""
+    bounds = (c.lower_bound, c.upper_bound)
+    if all(isinstance(b, int | float) for b in bounds) and bounds == (0, 1):
+        return transforms.SigmoidTransform()
+    return _affine(c.lower_bound, c.upper_bound - c.lower_bound, transforms.SigmoidTransform())
+
+
+# Of a class of constraints the transform, the same in both registries.
+_BOTH: dict[Any, Callable[[Any], Any]] = {
+    constraints.real: lambda c: transforms.identity_transform,
+    constraints.greater_than: lambda c: _affine(c.lower_bound, 1, transforms.ExpTransform()),
+    constraints.greater_than_eq: lambda c: _affine(c.lower_bound, 1, transforms.ExpTransform()),
+    constraints.less_than: lambda c: _affine(c.upper_bound, -1, transforms.ExpTransform()),
+    constraints.interval: _to_interval,
+    constraints.half_open_interval: _to_interval,
+    constraints.corr_cholesky: lambda c: transforms.CorrCholeskyTransform(),
+}
+
+
+def _register() -> None:
+    for registry in (biject_to, transform_to):
+        for constraint, factory in _BOTH.items():
+            registry.register(constraint, factory)
+        _register_parts(registry)
+    biject_to.register(constraints.simplex, lambda c: transforms.StickBreakingTransform())
+    transform_to.register(constraints.simplex, lambda c: transforms.SoftmaxTransform())
+    transform_to.register(constraints.lower_cholesky, lambda c: transforms.LowerCholeskyTransform())
+    for definite in (constraints.positive_definite, constraints.positive_semidefinite):
+        transform_to.register(definite, lambda c: transforms.PositiveDefiniteTransform())
+
+
+def _register_parts(registry: ConstraintRegistry) -> None:
+    """Those of constraints made of others, by the same registry's transforms of the others."""
+
+    def to_independent(c: Any) -> Any:
+        return transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims)
+
+    def to_cat(c: Any) -> Any:
+        return transforms.CatTransform([registry(part) for part in c.cseq], c.dim, c.lengths)
+
+    def to_stack(c: Any) -> Any:
+        return transforms.StackTransform([registry(part) for part in c.cseq], c.dim)
+
+    registry.register(constraints.independent, to_independent)
+    registry.register(constraints.cat, to_cat)
+    registry.register(constraints.stack, to_stack)
+
+
+_register()

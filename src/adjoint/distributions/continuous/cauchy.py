@@ -1,0 +1,133 @@
+"""The Cauchy distribution and its absolute value, and Student's t: heavy tails."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.continuous.gamma import Chi2
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.folded_symmetric import Folded
+from adjoint.distributions.parameters import standard_normal
+from adjoint.functions.creation import creation
+from adjoint.functions.elementwise.pointwise import where
+
+
+class Cauchy(Distribution):
+    """p(x) = 1 / πγ(1 + ((x - m)/γ)²), of median m = `loc` and half width at half height γ = `scale`."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support = constraints.real
+    has_rsample = True
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        """There is none: NaN."""
+        return creation.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+
+    @property
+    def mode(self) -> Any:
+        """m."""
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        """∞."""
+        return creation.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """m + εγ, where ε is standard Cauchy."""
+        shape = self._extended_shape(sample_shape)
+        noise: Any = creation.empty(shape, dtype=self.loc.dtype)
+        return self.loc + noise.cauchy_() * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        """-log π - log γ - log(1 + ((x - m)/γ)²)."""
+        value = self._checked(value)
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        """arctan((x - m)/γ) / π + ½."""
+        value = self._checked(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        """m + γ tan π(p - ½)."""
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        """log 4πγ."""
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class HalfCauchy(Folded):
+    """p(x) = 2 / πγ(1 + (x/γ)²) for x ≥ 0: |x| of a Cauchy x around 0, γ = `scale`."""
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Cauchy(0, scale, validate_args=False), validate_args)
+
+    @property
+    def mean(self) -> Any:
+        """∞."""
+        return self.base_dist.variance
+
+    variance = mean
+
+
+class StudentT(Distribution):
+    """p(x) ∝ (1 + y²/ν)^(-(ν + 1)/2), y = (x - μ)/σ: ν = `df` degrees of freedom, μ = `loc`, σ = `scale`."""
+
+    arg_constraints = constraints.of(df=constraints.positive, loc=constraints.real, scale=constraints.positive)
+    support = constraints.real
+    has_rsample = True
+    df: Tensor
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, df=df, loc=loc, scale=scale)
+        self._chi2 = Chi2(self.df)
+
+    @property
+    def mean(self) -> Any:
+        """μ where ν > 1, else NaN."""
+        return where(self.df <= 1, math.nan, self.loc)
+
+    @property
+    def mode(self) -> Any:
+        """μ."""
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        """σ²ν / (ν - 2) where ν > 2, else ∞, and NaN where there is no mean."""
+        finite = self.df > 2
+        df = where(finite, self.df, 3.0)
+        variance = where(finite, self.scale.pow(2) * df / (df - 2), math.inf)
+        return where(self.df <= 1, math.nan, variance)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """μ + σX / √(Z/ν), where X is normal and Z is χ² of ν degrees."""
+        normal = standard_normal(self._extended_shape(sample_shape), self.df)
+        return self.loc + self.scale * (normal * (self._chi2.rsample(sample_shape) / self.df).rsqrt())
+
+    def log_prob(self, value: Any) -> Any:
+        """-½(ν + 1) log(1 + y²/ν) - log σ - ½ log πν - log Γ(ν/2) + log Γ((ν + 1)/2)."""
+        y = (self._checked(value) - self.loc) / self.scale
+        half = 0.5 * self.df
+        constant = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
+        constant = constant + half.lgamma() - (half + 0.5).lgamma()
+        return -0.5 * (self.df + 1.0) * (y**2.0 / self.df).log1p() - constant
+
+    def entropy(self) -> Any:
+        """log σ + ½(ν + 1)(ψ((ν + 1)/2) - ψ(ν/2)) + ½ log ν + log B(ν/2, ½)."""
+        low, high = 0.5 * self.df, 0.5 * (self.df + 1)
+        log_beta = low.lgamma() + math.lgamma(0.5) - high.lgamma()
+        return self.scale.log() + high * (high.digamma() - low.digamma()) + 0.5 * self.df.log() + log_beta

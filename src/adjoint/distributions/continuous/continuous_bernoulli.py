@@ -1,0 +1,120 @@
+"""The continuous Bernoulli distribution, over [0, 1] (Loaiza-Ganem and Cunningham, 2019)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import known
+from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.parameters import broadcast_all, clamp_probs, lazy_property, logits_to_probs
+from adjoint.distributions.probs_or_logits import Chance
+from adjoint.functions.creation import creation, random
+from adjoint.functions.elementwise.pointwise import where
+from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
+
+
+class ContinuousBernoulli(Chance, ExponentialFamily):
+    """p(x) = C(λ) λˣ (1 - λ)^(1 - x) over [0, 1], where λ = `probs`; a series replaces what is 0/0 within `lims`."""
+
+    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
+    support: Any = constraints.unit_interval
+    _mean_carrier_measure = 0
+    has_rsample = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._take(probs, logits)
+        if probs is not None:
+            valid = constraints.unit_interval.check(self._param)
+            if validate_args is not None and known(valid) and not valid.all():
+                raise ValueError("The parameter probs has invalid values")
+            self.probs = self._param = clamp_probs(self._param)
+        self._lims = lims
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """1 / (1 + e^-logits), kept off 0 and 1."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
+
+    def _outside_unstable_region(self) -> Any:
+        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
+
+    def _cut_probs(self) -> Any:
+        return where(self._outside_unstable_region(), self.probs, self._lims[0])
+
+    def _cont_bern_log_norm(self) -> Any:
+        """log C(λ) = log(2 artanh(1 - 2λ) / (1 - 2λ)), near ½ by its series."""
+        cut = self._cut_probs()
+        below, above = where(cut <= 0.5, cut, 0.0), where(cut >= 0.5, cut, 1.0)
+        odds = ((-cut).log1p() - cut.log()).abs().log()
+        exact = odds - where(cut <= 0.5, (-2.0 * below).log1p(), (2.0 * above - 1.0).log())
+        x = (self.probs - 0.5).pow(2)
+        return where(self._outside_unstable_region(), exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
+
+    @property
+    def mean(self) -> Any:
+        """λ / (2λ - 1) + 1 / 2 artanh(1 - 2λ)."""
+        cut = self._cut_probs()
+        exact = cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log())
+        x = self.probs - 0.5
+        return where(self._outside_unstable_region(), exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x)
+
+    @property
+    def variance(self) -> Any:
+        """λ(λ - 1) / (1 - 2λ)² + 1 / (2 artanh(1 - 2λ))²."""
+        cut = self._cut_probs()
+        exact = cut * (cut - 1.0) / (1.0 - 2.0 * cut).pow(2) + 1.0 / ((-cut).log1p() - cut.log()).pow(2)
+        x = (self.probs - 0.5).pow(2)
+        series = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
+        return where(self._outside_unstable_region(), exact, series)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """The inverse of the cdf at a uniform number."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """The inverse of the cdf at a uniform number."""
+        return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+
+    def log_prob(self, value: Any) -> Any:
+        """x log λ + (1 - x) log(1 - λ) + log C(λ)."""
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
+
+    def cdf(self, value: Any) -> Any:
+        """(λˣ (1 - λ)^(1 - x) + λ - 1) / (2λ - 1), and x near λ = ½."""
+        value, cut = self._checked(value), self._cut_probs()
+        exact = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
+        inside = where(self._outside_unstable_region(), exact, value)
+        ends = where(value >= 1.0, creation.ones_like(value), inside)
+        return where(value <= 0.0, creation.zeros_like(value), ends)
+
+    def icdf(self, value: Any) -> Any:
+        """(log(1 - λ + p(2λ - 1)) - log(1 - λ)) / (log λ - log(1 - λ)), and p near λ = ½."""
+        cut = self._cut_probs()
+        rest = (-cut).log1p()
+        exact = ((-cut + value * (2.0 * cut - 1.0)).log1p() - rest) / (cut.log() - rest)
+        return where(self._outside_unstable_region(), exact, value)
+
+    def entropy(self) -> Any:
+        """E[x] (log(1 - λ) - log λ) - log C(λ) - log(1 - λ)."""
+        rest = (-self.probs).log1p()
+        return self.mean * (rest - self.probs.log()) - self._cont_bern_log_norm() - rest
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        low, high = self._lims[0] - 0.5, self._lims[1] - 0.5
+        outside = (x <= low) | (x > high)
+        cut = where(outside, x, low)
+        exact = cut.expm1().abs().log() - cut.abs().log()
+        return where(outside, exact, 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0)

@@ -1,0 +1,206 @@
+"""The exponential distribution, its two-sided form, Laplace's, and its powers and exponentials: Weibull, Pareto."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.parameters import EULER, broadcast_all, uniform
+from adjoint.distributions.transformed_distribution import TransformedDistribution
+from adjoint.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
+from adjoint.functions.creation import creation
+
+
+class Exponential(ExponentialFamily):
+    """p(x) = λ e^(-λx) for x ≥ 0, where λ = `rate`."""
+
+    arg_constraints = constraints.of(rate=constraints.positive)
+    support = constraints.nonnegative
+    has_rsample = True
+    _mean_carrier_measure = 0
+    rate: Tensor
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, rate=rate)
+
+    @property
+    def mean(self) -> Any:
+        """1/λ."""
+        return self.rate.reciprocal()
+
+    stddev = mean
+
+    @property
+    def mode(self) -> Any:
+        """0."""
+        return creation.zeros_like(self.rate)
+
+    @property
+    def variance(self) -> Any:
+        """1/λ²."""
+        return self.rate.pow(-2)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """A standard exponential number, over λ."""
+        noise = creation.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype)
+        return noise.exponential_() / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        """log λ - λx."""
+        return self.rate.log() - self.rate * self._checked(value)
+
+    def cdf(self, value: Any) -> Any:
+        """1 - e^(-λx)."""
+        return 1 - (-self.rate * self._checked(value)).exp()
+
+    def icdf(self, value: Any) -> Any:
+        """-log(1 - p) / λ."""
+        return -(-value).log1p() / self.rate
+
+    def entropy(self) -> Any:
+        """1 - log λ."""
+        return 1.0 - self.rate.log()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return -(-x).log()
+
+
+class Laplace(Distribution):
+    """p(x) = e^(-|x - μ|/b) / 2b, where μ = `loc` and b = `scale`."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support = constraints.real
+    has_rsample = True
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        """μ."""
+        return self.loc
+
+    mode = mean
+
+    @property
+    def variance(self) -> Any:
+        """2b²."""
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self) -> Any:
+        """√2 b."""
+        return 2**0.5 * self.scale
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """μ - b sgn(u) log(1 - |u|), where u is uniform over (-1, 1)."""
+        u = uniform(self._extended_shape(sample_shape), self.loc, finfo(self.loc.dtype).eps - 1, 1)
+        return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
+
+    def log_prob(self, value: Any) -> Any:
+        """-log 2b - |x - μ|/b."""
+        return -(2 * self.scale).log() - (self._checked(value) - self.loc).abs() / self.scale
+
+    def cdf(self, value: Any) -> Any:
+        """½ - ½ sgn(x - μ) (e^(-|x - μ|/b) - 1)."""
+        away = self._checked(value) - self.loc
+        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        """μ - b sgn(p - ½) log(1 - 2|p - ½|)."""
+        away = value - 0.5
+        return self.loc - self.scale * away.sign() * (-2 * away.abs()).log1p()
+
+    def entropy(self) -> Any:
+        """1 + log 2b."""
+        return 1 + (2 * self.scale).log()
+
+
+class Pareto(TransformedDistribution):
+    """p(x) = α mᵅ / x^(α + 1) for x ≥ m, where m = `scale` and α = `alpha`: m eˣ of an exponential x of rate α."""
+
+    arg_constraints = constraints.of(alpha=constraints.positive, scale=constraints.positive)
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        base = Exponential(self.alpha, validate_args=validate_args)
+        transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """[m, ∞)."""
+        return constraints.greater_than_eq(self.scale)
+
+    @property
+    def mean(self) -> Any:
+        """αm / (α - 1) where α > 1, else ∞."""
+        a = self.alpha.clamp(min=1)
+        return a * self.scale / (a - 1)
+
+    @property
+    def mode(self) -> Any:
+        """m."""
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        """αm² / (α - 1)² (α - 2) where α > 2, else ∞."""
+        a = self.alpha.clamp(min=2)
+        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+
+    def entropy(self) -> Any:
+        """log(m/α) + 1 + 1/α."""
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+class Weibull(TransformedDistribution):
+    """P[X > x] = exp(-(x/λ)ᵏ), where λ = `scale` and k = `concentration`: λ x^(1/k) of a standard exponential x."""
+
+    arg_constraints = constraints.of(scale=constraints.positive, concentration=constraints.positive)
+    support = constraints.positive
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        base = Exponential(creation.ones_like(self.scale), validate_args=validate_args)
+        transforms = [
+            PowerTransform(exponent=self.concentration_reciprocal),
+            AffineTransform(loc=0, scale=self.scale),
+        ]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    def _moment(self, n: int) -> Any:
+        """log Γ(1 + n/k), of which λⁿ Γ(1 + n/k) = E[xⁿ] is made."""
+        return (1 + n * self.concentration_reciprocal).lgamma()
+
+    @property
+    def mean(self) -> Any:
+        """λ Γ(1 + 1/k)."""
+        return self.scale * self._moment(1).exp()
+
+    @property
+    def mode(self) -> Any:
+        """λ ((k - 1) / k)^(1/k)."""
+        k = self.concentration
+        return self.scale * ((k - 1) / k) ** k.reciprocal()
+
+    @property
+    def variance(self) -> Any:
+        """λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²)."""
+        return self.scale.pow(2) * (self._moment(2).exp() - (2 * self._moment(1)).exp())
+
+    def entropy(self) -> Any:
+        """γ (1 - 1/k) + log(λ/k) + 1."""
+        inverse = self.concentration_reciprocal
+        return EULER * (1 - inverse) + (self.scale * inverse).log() + 1

@@ -1,0 +1,181 @@
+"""The gamma distribution, and those made of gammas: chi squared, inverse gamma, Fisher and Snedecor's F."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.transformed_distribution import TransformedDistribution
+from adjoint.distributions.transforms import PowerTransform
+from adjoint.functions.creation import creation
+from adjoint.functions.creation.sampling import _standard_gamma
+from adjoint.functions.elementwise.float_functions import igamma, xlogy
+from adjoint.functions.elementwise.pointwise import where
+
+
+class Gamma(ExponentialFamily):
+    """p(x) = βᵅ xᵅ⁻¹ e^(-βx) / Γ(α), of shape α = `concentration` and `rate` β."""
+
+    arg_constraints = constraints.of(concentration=constraints.positive, rate=constraints.positive)
+    support = constraints.nonnegative
+    has_rsample = True
+    _mean_carrier_measure = 0
+    concentration: Tensor
+    rate: Tensor
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, concentration=concentration, rate=rate)
+
+    @property
+    def mean(self) -> Any:
+        """α / β."""
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Any:
+        """(α - 1) / β, at least 0."""
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Any:
+        """α / β²."""
+        return self.concentration / self.rate.pow(2)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """A standard gamma of α, over β; its gradient is that of the inverse of its cdf."""
+        shape = self._extended_shape(sample_shape)
+        value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value.detach().clamp_(min=finfo(value.dtype).tiny)  # in its memory, past the gradient
+        return value
+
+    def log_prob(self, value: Any) -> Any:
+        """α log β + (α - 1) log x - βx - log Γ(α)."""
+        if not isinstance(value, Tensor):
+            value = creation.tensor(value, dtype=self.rate.dtype)
+        value = self._checked(value)
+        powers = xlogy(self.concentration, self.rate) + xlogy(self.concentration - 1, value)
+        return powers - self.rate * value - self.concentration.lgamma()
+
+    def cdf(self, value: Any) -> Any:
+        """P(α, βx), the regularized incomplete gamma function."""
+        return igamma(self.concentration, self.rate * self._checked(value))
+
+    def entropy(self) -> Any:
+        """α - log β + log Γ(α) + (1 - α) ψ(α)."""
+        a = self.concentration
+        return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
+
+
+class Chi2(Gamma):
+    """The sum of the squares of ν = `df` standard normal numbers: the gamma of shape ν/2 and rate ½."""
+
+    arg_constraints = constraints.of(df=constraints.positive)
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+
+    @property
+    def df(self) -> Any:
+        """ν."""
+        return self.concentration * 2
+
+
+class InverseGamma(TransformedDistribution):
+    """p(x) = βᵅ x^(-α-1) e^(-β/x) / Γ(α): 1/x of a gamma x of α = `concentration` and β = `rate`."""
+
+    arg_constraints = constraints.of(concentration=constraints.positive, rate=constraints.positive)
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        base = Gamma(concentration, rate, validate_args=validate_args)
+        power = PowerTransform(creation.tensor(-1.0, dtype=base.rate.dtype))
+        super().__init__(base, power, validate_args=validate_args)
+
+    @property
+    def concentration(self) -> Any:
+        """α."""
+        return self.base_dist.concentration
+
+    @property
+    def rate(self) -> Any:
+        """β."""
+        return self.base_dist.rate
+
+    @property
+    def mean(self) -> Any:
+        """β / (α - 1) where α > 1, else ∞."""
+        return where(self.concentration > 1, self.rate / (self.concentration - 1), math.inf)
+
+    @property
+    def mode(self) -> Any:
+        """β / (α + 1)."""
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self) -> Any:
+        """β² / (α - 1)²(α - 2) where α > 2, else ∞."""
+        a = self.concentration
+        return where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
+
+    def entropy(self) -> Any:
+        """α + log β + log Γ(α) - (1 + α) ψ(α)."""
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
+
+
+class FisherSnedecor(Distribution):
+    """The ratio of two χ² over their degrees of freedom d₁ = `df1` and d₂ = `df2`."""
+
+    arg_constraints = constraints.of(df1=constraints.positive, df2=constraints.positive)
+    support = constraints.positive
+    has_rsample = True
+    df1: Tensor
+    df2: Tensor
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, df1=df1, df2=df2)
+        self._gamma1, self._gamma2 = Gamma(self.df1 * 0.5, self.df1), Gamma(self.df2 * 0.5, self.df2)
+
+    @property
+    def mean(self) -> Any:
+        """d₂ / (d₂ - 2) where d₂ > 2, else NaN."""
+        d2 = where(self.df2 <= 2, math.nan, self.df2)
+        return d2 / (d2 - 2)
+
+    @property
+    def mode(self) -> Any:
+        """(d₁ - 2)/d₁ · d₂/(d₂ + 2) where d₁ > 2, else NaN."""
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return where(self.df1 <= 2, math.nan, mode)
+
+    @property
+    def variance(self) -> Any:
+        """2 d₂² (d₁ + d₂ - 2) / d₁ (d₂ - 2)² (d₂ - 4) where d₂ > 4, else NaN."""
+        d1, d2 = self.df1, where(self.df2 <= 4, math.nan, self.df2)
+        return 2 * d2.pow(2) * (d1 + d2 - 2) / (d1 * (d2 - 2).pow(2) * (d2 - 4))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """X₁ / X₂ of gammas with mean 1."""
+        top, bottom = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
+        tiny = finfo(bottom.dtype).tiny
+        return (top / bottom.clamp(min=tiny)).clamp(min=tiny)
+
+    def log_prob(self, value: Any) -> Any:
+        """½d₁ log r + (½d₁ - 1) log x - ½(d₁ + d₂) log(1 + rx) - log B(½d₁, ½d₂), where r = d₁/d₂."""
+        value = self._checked(value)
+        a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        constant = (a + b).lgamma() - a.lgamma() - b.lgamma()
+        return constant + a * ratio.log() + (a - 1) * value.log() - (a + b) * (ratio * value).log1p()

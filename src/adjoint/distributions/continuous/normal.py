@@ -1,0 +1,168 @@
+"""The normal distribution, and those of functions of normal numbers: half normal, log normal, logistic normal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.folded_symmetric import Folded
+from adjoint.distributions.parameters import standard_normal
+from adjoint.distributions.transformed_distribution import TransformedDistribution
+from adjoint.distributions.transforms import ExpTransform, StickBreakingTransform
+from adjoint.functions.creation import random
+from adjoint.functions.elementwise.pointwise import erf
+
+_LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
+
+
+class Normal(ExponentialFamily):
+    """p(x) = exp(-(x - μ)² / 2σ²) / √(2π)σ, of mean μ = `loc` and standard deviation σ = `scale`."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support: Any = constraints.real
+    has_rsample = True
+    _mean_carrier_measure = 0
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        """μ."""
+        return self.loc
+
+    mode = mean
+
+    @property
+    def stddev(self) -> Any:
+        """σ."""
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        """σ²."""
+        return self.scale.pow(2)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Normal numbers of the generator's stream."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return random.normal(self.loc.expand(shape), self.scale.expand(shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """μ + εσ, where ε is standard normal."""
+        return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        """-(x - μ)² / 2σ² - log σ - ½ log 2π."""
+        value = self._checked(value)
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - _LOG_SQRT_2PI
+
+    def cdf(self, value: Any) -> Any:
+        """½ (1 + erf((x - μ) / √2σ))."""
+        value = self._checked(value)
+        return 0.5 * (1 + erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
+
+    def icdf(self, value: Any) -> Any:
+        """μ + √2σ erf⁻¹(2p - 1)."""
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Any:
+        """½ + ½ log 2π + log σ."""
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal()
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
+
+
+class HalfNormal(Folded):
+    """p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0: |x| of a normal x with mean 0 and σ = `scale`."""
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(0, scale, validate_args=False), validate_args)
+
+    @property
+    def mean(self) -> Any:
+        """σ √(2/π)."""
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def variance(self) -> Any:
+        """σ² (1 - 2/π)."""
+        return self.scale.pow(2) * (1 - 2 / math.pi)
+
+
+class LogNormal(TransformedDistribution):
+    """eˣ of a normal x of mean μ = `loc` and standard deviation σ = `scale`."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    @property
+    def loc(self) -> Any:
+        """μ."""
+        return self.base_dist.loc
+
+    @property
+    def scale(self) -> Any:
+        """σ."""
+        return self.base_dist.scale
+
+    @property
+    def mean(self) -> Any:
+        """exp(μ + σ²/2)."""
+        return (self.loc + self.scale.pow(2) / 2).exp()
+
+    @property
+    def mode(self) -> Any:
+        """exp(μ - σ²)."""
+        return (self.loc - self.scale.square()).exp()
+
+    @property
+    def variance(self) -> Any:
+        """(exp(σ²) - 1) exp(2μ + σ²)."""
+        square = self.scale.pow(2)
+        return square.expm1() * (2 * self.loc + square).exp()
+
+    def entropy(self) -> Any:
+        """μ more than the normal's."""
+        return self.base_dist.entropy() + self.loc
+
+
+class LogisticNormal(TransformedDistribution):
+    """Vectors of sum 1, made by stick breaking of normal vectors: one element more than `loc` and `scale` have."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args=validate_args)
+        if not base.batch_shape:
+            base = base.expand([1])
+        super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
+
+    @property
+    def loc(self) -> Any:
+        """μ."""
+        return self.base_dist.base_dist.loc
+
+    @property
+    def scale(self) -> Any:
+        """σ."""
+        return self.base_dist.base_dist.scale

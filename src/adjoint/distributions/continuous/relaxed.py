@@ -1,0 +1,118 @@
+"""Continuous relaxations of discrete distributions, whose samples have gradients (Maddison, Mnih and Teh, 2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.distributions import constraints
+from adjoint.distributions.discrete.categorical import Categorical, _OfCategories
+from adjoint.distributions.parameters import broadcast_all, clamp_probs
+from adjoint.distributions.probs_or_logits import Chance
+from adjoint.distributions.transformed_distribution import TransformedDistribution
+from adjoint.distributions.transforms import ExpTransform, SigmoidTransform
+from adjoint.functions.creation import creation, random
+
+_SHARED = frozenset({"temperature"})
+
+
+class LogitRelaxedBernoulli(Chance):
+    """The log-odds of a relaxed Bernoulli number: (log u/(1 - u) + `logits`) / `temperature` of a uniform u."""
+
+    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.real
+    _unexpanded = _SHARED
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self.temperature = temperature
+        self._take(probs, logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """Log-odds of a uniform number more than those of p, over the temperature."""
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(self.probs.expand(shape))
+        u = clamp_probs(random.rand(shape, dtype=probs.dtype))
+        return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value: Any) -> Any:
+        """log t + d - 2 log(1 + eᵈ), where d = logits - tx."""
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        away = logits - value * self.temperature
+        return self.temperature.log() + away - 2 * away.exp().log1p()
+
+
+class _Relaxed(TransformedDistribution):
+    """A function of a relaxed distribution's base, with the base's parameters."""
+
+    has_rsample = True
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature: near 0, samples are nearly discrete."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Any:
+        """The log-odds or logarithms of the probabilities."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities."""
+        return self.base_dist.probs
+
+
+class RelaxedBernoulli(_Relaxed):
+    """σ(x) of the log-odds x that `LogitRelaxedBernoulli` draws: between 0 and 1."""
+
+    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.unit_interval
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+
+class ExpRelaxedCategorical(_OfCategories):
+    """The logarithm of a relaxed one-hot vector: log softmax((`logits` + g) / `temperature`) of Gumbel numbers g."""
+
+    support = constraints.real_vector
+    has_rsample = True
+    _unexpanded = _SHARED
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self.temperature = temperature
+        self._over(Categorical(probs, logits), validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """log softmax((log p + g) / t)."""
+        u = clamp_probs(random.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Any) -> Any:
+        """log Γ(K) + (K - 1) log t + Σ log softmax(log p - tx)."""
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        count = self._categorical._num_events
+        log_scale = creation.full_like(self.temperature, float(count)).lgamma() + self.temperature.log() * (count - 1)
+        score = logits - value * self.temperature
+        return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + log_scale
+
+
+class RelaxedOneHotCategorical(_Relaxed):
+    """eˣ of what `ExpRelaxedCategorical` draws: vectors of sum 1."""
+
+    arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
+    support = constraints.simplex
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)

@@ -1,0 +1,209 @@
+"""The uniform distribution, and those that are elementary functions of it: Gumbel, generalized Pareto."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.parameters import EULER, broadcast_all
+from adjoint.distributions.transformed_distribution import TransformedDistribution
+from adjoint.distributions.transforms import AffineTransform, ExpTransform
+from adjoint.functions.creation import creation, random
+from adjoint.functions.elementwise.allclose import isclose
+from adjoint.functions.elementwise.pointwise import where
+
+
+class Uniform(Distribution):
+    """p(x) = 1 / (high - low) over [low, high)."""
+
+    has_rsample = True
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, low=low, high=high)
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """low < high."""
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """[low, high]."""
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self) -> Any:
+        """½(low + high)."""
+        return (self.high + self.low) / 2
+
+    @property
+    def mode(self) -> Any:
+        """There is none: NaN."""
+        return math.nan * self.high
+
+    @property
+    def stddev(self) -> Any:
+        """(high - low) / √12."""
+        return (self.high - self.low) / 12**0.5
+
+    @property
+    def variance(self) -> Any:
+        """(high - low)² / 12."""
+        return (self.high - self.low).pow(2) / 12
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """low + u (high - low)."""
+        noise = random.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        return self.low + noise * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        """-log(high - low) within, else -∞."""
+        value = self._checked(value)
+        inside = (self.low <= value) & (self.high > value)
+        return inside.type_as(self.low).log() - (self.high - self.low).log()
+
+    def cdf(self, value: Any) -> Any:
+        """(x - low) / (high - low), within [0, 1]."""
+        return ((self._checked(value) - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value: Any) -> Any:
+        """low + p (high - low)."""
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self) -> Any:
+        """log(high - low)."""
+        return (self.high - self.low).log()
+
+
+class Gumbel(TransformedDistribution):
+    """P[X ≤ x] = exp(-e^(-(x - μ)/β)), where μ = `loc` and β = `scale`: μ - β log(-log u) of a uniform u."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support = constraints.real
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        limits = finfo(self.loc.dtype)
+        low, high = (creation.full_like(self.loc, bound) for bound in (limits.tiny, 1 - limits.eps))
+        transforms = [
+            ExpTransform().inv,
+            AffineTransform(loc=0, scale=-creation.ones_like(self.scale)),
+            ExpTransform().inv,
+            AffineTransform(loc=self.loc, scale=-self.scale),
+        ]
+        super().__init__(Uniform(low, high, validate_args=validate_args), transforms, validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Any:
+        """y - eʸ - log β, where y = (μ - x)/β."""
+        y = (self.loc - self._checked(value)) / self.scale
+        return y - y.exp() - self.scale.log()
+
+    @property
+    def mean(self) -> Any:
+        """μ + γβ."""
+        return self.loc + self.scale * EULER
+
+    @property
+    def mode(self) -> Any:
+        """μ."""
+        return self.loc
+
+    @property
+    def stddev(self) -> Any:
+        """πβ / √6."""
+        return (math.pi / math.sqrt(6)) * self.scale
+
+    @property
+    def variance(self) -> Any:
+        """π²β² / 6."""
+        return self.stddev.pow(2)
+
+    def entropy(self) -> Any:
+        """log β + γ + 1."""
+        return self.scale.log() + (1 + EULER)
+
+
+class GeneralizedPareto(Distribution):
+    """P[X > x] = (1 + ξz)^(-1/ξ), e⁻ᶻ for ξ = 0, where z = (x - loc) / scale and ξ = `concentration`."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive, concentration=constraints.real)
+    has_rsample = True
+    loc: Tensor
+    scale: Tensor
+    concentration: Tensor
+
+    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, loc=loc, scale=scale, concentration=concentration)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """From loc, to loc - scale/ξ where ξ < 0."""
+        bounded = self.concentration < 0
+        return constraints.interval(self.loc, where(bounded, self.loc - self.scale / self.concentration, math.inf))
+
+    @property
+    def mean(self) -> Any:
+        """loc + scale / (1 - ξ) where ξ < 1, else NaN."""
+        finite = self.concentration < 1
+        shape = where(finite, self.concentration, 0.5)
+        return where(finite, self.loc + self.scale / (1 - shape), math.nan)
+
+    @property
+    def mode(self) -> Any:
+        """loc."""
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        """scale² / (1 - ξ)² (1 - 2ξ) where ξ < ½, else NaN."""
+        finite = self.concentration < 0.5
+        shape = where(finite, self.concentration, 0.25)
+        return where(finite, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """The inverse of the cdf at a uniform number."""
+        return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+
+    def _shape(self) -> tuple[Any, Any]:
+        """Where ξ is 0, and ξ, 1 in these places."""
+        zero = isclose(self.concentration, creation.zeros_like(self.concentration))
+        return zero, where(zero, 1.0, self.concentration)
+
+    def log_prob(self, value: Any) -> Any:
+        """-log scale - (1/ξ + 1) log(1 + ξz), -log scale - z for ξ = 0."""
+        z = (self._checked(value) - self.loc) / self.scale
+        zero, shape = self._shape()
+        power = 1 / shape + creation.ones_like(z)
+        other = where(power == 0, power, power * (shape * z).log1p())
+        return -self.scale.log() - where(zero, z, other)
+
+    def log_survival_function(self, value: Any) -> Any:
+        """log P[X > x]."""
+        z = (self._checked(value) - self.loc) / self.scale
+        zero, shape = self._shape()
+        return where(zero, -z, -(shape * z).log1p() / shape)
+
+    def log_cdf(self, value: Any) -> Any:
+        """log P[X ≤ x]."""
+        return (-self.log_survival_function(value).exp()).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        """1 - P[X > x]."""
+        return self.log_cdf(value).exp()
+
+    def icdf(self, value: Any) -> Any:
+        """loc + scale ((1 - p)^(-ξ) - 1) / ξ, loc - scale log(1 - p) for ξ = 0."""
+        zero, shape = self._shape()
+        rest = (-value).log1p()
+        power = self.loc + self.scale / shape * (-shape * rest).expm1()
+        return where(zero, self.loc - self.scale * rest, power)
+
+    def entropy(self) -> Any:
+        """log scale + ξ + 1."""
+        return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)

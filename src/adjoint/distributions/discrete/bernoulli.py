@@ -1,0 +1,123 @@
+"""One trial: the Bernoulli distribution, and the geometric one of the number of failures before a success."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import known
+from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.parameters import broadcast_all, uniform
+from adjoint.distributions.probs_or_logits import Chance
+from adjoint.functions.creation import creation, random
+from adjoint.functions.elementwise.pointwise import where
+from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
+
+
+class Bernoulli(Chance, ExponentialFamily):
+    """P[1] = p = `probs`, P[0] = 1 - p; or of log-odds `logits`. Raises ValueError unless one of the two is given."""
+
+    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.boolean
+    has_enumerate_support = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._take(probs, logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        """p."""
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        """The likelier; NaN for p = ½."""
+        return where(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(self.probs.dtype))
+
+    @property
+    def variance(self) -> Any:
+        """p(1 - p)."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """1 with probability p."""
+        with no_grad():
+            return random.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Any:
+        """x log p + (1 - x) log(1 - p), computed from the log-odds."""
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Any:
+        """-p log p - (1 - p) log(1 - p)."""
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """0 and 1."""
+        return self._counted(2, expand)
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (self.probs.logit(),)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return x.exp().log1p()
+
+
+class Geometric(Chance):
+    """P[k] = (1 - p)ᵏ p for k = 0, 1, …: failures before the first success of chance p = `probs`.
+
+    Raises ValueError for p = 0 too.
+    """
+
+    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.nonnegative_integer
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._take(probs, logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+        if self._validate_args and probs is not None:
+            value = self.probs
+            positive = value > 0
+            if known(positive) and not positive.all():
+                raise ValueError(
+                    f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                    f"{self!r} to be positive but found invalid values:\n{value.detach()[~positive]}"
+                )
+
+    @property
+    def mean(self) -> Any:
+        """1/p - 1."""
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Any:
+        """0."""
+        return creation.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Any:
+        """(1/p - 1) / p."""
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """⌊log u / log(1 - p)⌋ of a uniform u."""
+        with no_grad():
+            u = uniform(self._extended_shape(sample_shape), self.probs, finfo(self.probs.dtype).tiny, 1)
+            return (u.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Any) -> Any:
+        """k log(1 - p) + log p."""
+        value, probs = broadcast_all(self._checked(value), self.probs)
+        failure = where((probs == 1) & (value == 0), 0.0, probs)
+        return value * (-failure).log1p() + self.probs.log()
+
+    def entropy(self) -> Any:
+        """That of one trial, over p."""
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

@@ -1,0 +1,172 @@
+"""Counts: the binomial, negative binomial and Poisson distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.continuous.gamma import Gamma
+from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.parameters import broadcast_all, lazy_property
+from adjoint.distributions.probs_or_logits import Chance
+from adjoint.functions.creation.sampling import binomial, poisson
+from adjoint.functions.elementwise.activation import logsigmoid
+from adjoint.functions.elementwise.float_functions import xlogy
+
+
+class Binomial(Chance):
+    """P[k] = C(n, k) pᵏ (1 - p)ⁿ⁻ᵏ: successes in n = `total_count` trials of chance p = `probs`."""
+
+    arg_constraints = constraints.of(
+        total_count=constraints.nonnegative_integer, probs=constraints.unit_interval, logits=constraints.real
+    )
+    has_enumerate_support = True
+    total_count: Tensor
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._take(probs, logits, total_count=total_count)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """0, …, n."""
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Any:
+        """np."""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Any:
+        """⌊(n + 1)p⌋, at most n."""
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Any:
+        """np(1 - p)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Binomial numbers of the generator's stream."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """log C(n, k) + kl - n log(1 + eˡ), where l are the log-odds."""
+        value, n, logits = self._checked(value), self.total_count, self.logits
+        # max(l, 0), of slope ½ at 0 from both sides
+        positive = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2
+        normalizer = n * positive + n * (-logits.abs()).exp().log1p() - (n + 1).lgamma()
+        return value * logits - (value + 1).lgamma() - (n - value + 1).lgamma() - normalizer
+
+    def _count(self, asked: str) -> int:
+        """n. Raises NotImplementedError where it is not one."""
+        count = int(self.total_count.max())
+        if not self.total_count.min() == count:
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
+        return count
+
+    def entropy(self) -> Any:
+        """-Σ P[k] log P[k]. Raises NotImplementedError for different n."""
+        self._count("entropy")
+        log_prob = self.log_prob(self.enumerate_support(False))
+        return -(log_prob.exp() * log_prob).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """0, …, n. Raises NotImplementedError for different n."""
+        return self._counted(1 + self._count("enumerate_support"), expand)
+
+
+class NegativeBinomial(Chance):
+    """P[k] = Γ(k + r) / k! Γ(r) · (1 - p)ʳ pᵏ: successes of chance p = `probs` before r = `total_count` failures."""
+
+    arg_constraints = constraints.of(
+        total_count=constraints.greater_than_eq(0),
+        probs=constraints.half_open_interval(0.0, 1.0),
+        logits=constraints.real,
+    )
+    support = constraints.nonnegative_integer
+    total_count: Tensor
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._take(probs, logits, total_count=total_count)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        """r p/(1 - p)."""
+        return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self) -> Any:
+        """⌊(r - 1) p/(1 - p)⌋, at least 0."""
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self) -> Any:
+        """r p/(1 - p)²."""
+        return self.mean / (-self.logits).sigmoid()
+
+    @lazy_property
+    def _gamma(self) -> Any:
+        return Gamma(concentration=self.total_count, rate=(-self.logits).exp(), validate_args=False)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """A Poisson number of a gamma rate."""
+        with no_grad():
+            return poisson(self._gamma.sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """r log(1 - p) + k log p + log Γ(r + k) - log k! - log Γ(r)."""
+        value, r = self._checked(value), self.total_count
+        powers = r * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
+        normalizer = -(r + value).lgamma() + (1.0 + value).lgamma() + r.lgamma()
+        return powers - normalizer.masked_fill(r + value == 0.0, 0.0)
+
+
+class Poisson(ExponentialFamily):
+    """P[k] = λᵏ e^(-λ) / k!, where λ = `rate`."""
+
+    arg_constraints = constraints.of(rate=constraints.nonnegative)
+    support = constraints.nonnegative_integer
+    rate: Tensor
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self._elementwise(validate_args, rate=rate)
+
+    @property
+    def mean(self) -> Any:
+        """λ."""
+        return self.rate
+
+    variance = mean
+
+    @property
+    def mode(self) -> Any:
+        """⌊λ⌋."""
+        return self.rate.floor()
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Poisson numbers of the generator's stream."""
+        with no_grad():
+            return poisson(self.rate.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Any:
+        """k log λ - λ - log k!."""
+        rate, value = broadcast_all(self.rate, self._checked(value))
+        return xlogy(value, rate) - rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (self.rate.log(),)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return x.exp()

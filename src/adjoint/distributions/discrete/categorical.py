@@ -1,0 +1,240 @@
+"""One of K categories: by its number, as a one-hot vector, or counted over several draws."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.discrete.binomial import Binomial
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.parameters import broadcast_all, either, lazy_property, logits_to_probs, probs_to_logits
+from adjoint.functions.creation import creation
+from adjoint.functions.creation.sampling import multinomial
+from adjoint.functions.elementwise.pointwise import where
+from adjoint.functions.loss.classification import one_hot
+from adjoint.functions.shape.rearrange import broadcast_tensors
+
+
+class Categorical(Distribution):
+    """P[k] = `probs`[k], which are divided by their sum; or ∝ exp(`logits`[k]): k = 0, …, K - 1, the last dimension.
+
+    Raises ValueError unless one of the two is given, of a dimension at least.
+    """
+
+    arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name = either(probs, logits)
+        given: Tensor = logits if probs is None else probs
+        if given.dim() < 1:
+            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+        if name == "probs":
+            self.probs = self._param = given / given.sum(-1, keepdim=True)
+        else:
+            self.logits = self._param = given - given.logsumexp(dim=-1, keepdim=True)
+        self._num_events = self._param.size(-1)
+        super().__init__(self._param.shape[:-1], validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """0, …, K - 1."""
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """log p."""
+        return probs_to_logits(self.probs)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """softmax of the logits."""
+        return logits_to_probs(self.logits)
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter."""
+        return self._param.size()
+
+    def _new(self, *args: Any, **kwargs: Any) -> Any:
+        return self._param.new(*args, **kwargs)
+
+    @property
+    def mean(self) -> Any:
+        """Names have none: NaN."""
+        return creation.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+
+    variance = mean
+
+    @property
+    def mode(self) -> Any:
+        """The first of the likeliest."""
+        return self.probs.argmax(dim=-1)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """k with probability p[k]: int64."""
+        with no_grad():
+            rows = self.probs.reshape(-1, self._num_events)
+            drawn = multinomial(rows, Size(sample_shape).numel(), True).T
+            return drawn.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """logits[k]."""
+        places, logits = broadcast_tensors(self._checked(value).long().unsqueeze(-1), self.logits)
+        return logits.gather(-1, places[..., :1]).squeeze(-1)
+
+    def entropy(self) -> Any:
+        """-Σ p log p."""
+        logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
+        return -(logits * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """0, …, K - 1."""
+        values = creation.arange(self._num_events).view(-1, *(1,) * len(self._batch_shape))
+        return values.expand(-1, *self._batch_shape) if expand else values
+
+
+class _OfCategories(Distribution):
+    """A distribution whose parameters are those of a categorical one."""
+
+    arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
+    _categorical: Categorical
+
+    def _over(self, categorical: Categorical, validate_args: bool | None) -> None:
+        """Set up a distribution over vectors with an element for each category."""
+        self._categorical = categorical
+        Distribution.__init__(self, categorical.batch_shape, categorical.param_shape[-1:], validate_args=validate_args)
+
+    @property
+    def probs(self) -> Any:
+        """p."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """log p."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    def _new(self, *args: Any, **kwargs: Any) -> Any:
+        return self._categorical._new(*args, **kwargs)
+
+
+class OneHotCategorical(_OfCategories):
+    """`Categorical`, with vectors for its values: 1 at k, 0 elsewhere."""
+
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._over(Categorical(probs, logits), validate_args)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def mean(self) -> Any:
+        """p."""
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        """1 at the first of the likeliest."""
+        return self._vectors(self.probs.argmax(dim=-1))
+
+    @property
+    def variance(self) -> Any:
+        """p(1 - p)."""
+        return self.probs * (1 - self.probs)
+
+    def _vectors(self, categories: Tensor) -> Tensor:
+        return one_hot(categories, self._categorical._num_events).to(self.probs.dtype)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """1 at k with probability p[k]."""
+        return self._vectors(self._categorical.sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """logits[k]."""
+        return self._categorical.log_prob(self._checked(value).max(-1)[1])
+
+    def entropy(self) -> Any:
+        """-Σ p log p."""
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """The rows of the identity."""
+        n, batch = self.event_shape[0], self._batch_shape
+        values = creation.eye(n, dtype=self._param.dtype).view(n, *(1,) * len(batch), n)
+        return values.expand(n, *batch, n) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """`OneHotCategorical`, with the gradient of p for that of a sample (Bengio et al., 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """A sample, of gradient that of p."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class Multinomial(_OfCategories):
+    """P[x] = n! Π pₖ^xₖ / xₖ!: how often each of K categories comes up in n = `total_count` draws.
+
+    Raises NotImplementedError for an n that is no int.
+    """
+
+    total_count: int
+
+    def __init__(
+        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._over(Categorical(probs=probs, logits=logits), validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        """Counts of sum n."""
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Any:
+        """np."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Any:
+        """np(1 - p)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """Counts of n draws."""
+        drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
+        counts = creation.zeros(self._extended_shape(sample_shape), dtype="int64")
+        return counts.scatter_add(-1, drawn, creation.ones_like(drawn)).type_as(self.probs)
+
+    def entropy(self) -> Any:
+        """n H(p) - log n! + Σₖ E[log xₖ!]."""
+        counts = Binomial(self.total_count, probs=self.probs, validate_args=False)
+        support = counts.enumerate_support(expand=False)[1:]
+        expected = (counts.log_prob(support).exp() * (support + 1).lgamma()).sum([0, -1])
+        return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + expected
+
+    def log_prob(self, value: Any) -> Any:
+        """log n! + Σ xₖ log pₖ - log xₖ!."""
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        powers = where((value == 0) & (logits == -math.inf), 0.0, logits) * value
+        return (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1) + powers.sum(-1)

@@ -1,0 +1,166 @@
+"""Transforms of parts of a tensor, each by its own, and by a distribution's cumulative probability."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.distributions import constraints
+from adjoint.distributions.parameters import lazy_property, sum_rightmost
+from adjoint.distributions.transforms.transform import Transform
+from adjoint.functions.shape import join
+
+
+class _Joined(Transform):
+    """The transforms of `tseq`, each of its part along `dim`."""
+
+    def __init__(self, tseq: Sequence[Any], dim: int, cache_size: int) -> None:
+        if not all(isinstance(t, Transform) for t in tseq):
+            raise AssertionError("All elements of tseq must be Transform instances")
+        super().__init__(cache_size=cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.dim = dim
+
+    @property
+    def bijective(self) -> Any:
+        """Whether all of them are."""
+        return all(t.bijective for t in self.transforms)
+
+    def _parts(self, value: Any, name: str = "tensor") -> Sequence[Any]:
+        """What each transform sees of `value`. Raises AssertionError where it cannot be divided so."""
+        if not -value.dim() <= self.dim < value.dim():
+            raise AssertionError(f"dim {self.dim} out of range for {name} with {value.dim()} dimensions")
+        return self._divided(value)
+
+    def _divided(self, value: Any) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def _join(self, parts: list[Any]) -> Any:
+        raise NotImplementedError
+
+    def _call(self, x: Any) -> Any:
+        return self._join([t(part) for t, part in zip(self.transforms, self._parts(x), strict=True)])
+
+    def _inverse(self, y: Any) -> Any:
+        return self._join([t.inv(part) for t, part in zip(self.transforms, self._parts(y), strict=True)])
+
+    def _jacobians(self, x: Any, y: Any) -> list[Any]:
+        parts = zip(self.transforms, self._parts(x, "x"), self._parts(y, "y"), strict=True)
+        return [t.log_abs_det_jacobian(before, after) for t, before, after in parts]
+
+
+class CatTransform(_Joined):
+    """Each transform of a part of its length along `dim`, joined again."""
+
+    def __init__(
+        self, tseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
+
+    def _again(self, cache_size: int) -> Any:
+        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    @lazy_property
+    def event_dim(self) -> Any:
+        """The most that one of them has."""
+        return max(t.event_dim for t in self.transforms)
+
+    @lazy_property
+    def length(self) -> Any:
+        """The sum of the lengths."""
+        return sum(self.lengths)
+
+    def _divided(self, value: Any) -> Sequence[Any]:
+        if value.size(self.dim) != self.length:
+            raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal length {self.length}")
+        return value.split(self.lengths, self.dim)
+
+    def _join(self, parts: list[Any]) -> Any:
+        return join.cat(parts, dim=self.dim)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Those of the parts, joined, or summed where `dim` is within an event."""
+        terms = [
+            sum_rightmost(term, self.event_dim - t.event_dim)
+            for t, term in zip(self.transforms, self._jacobians(x, y), strict=True)
+        ]
+        dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
+        return join.cat(terms, dim=dim) if dim < 0 else functools.reduce(operator.add, terms)
+
+    @constraints.dependent_property
+    def domain(self) -> Any:
+        """The domains, joined."""
+        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+
+    @constraints.dependent_property
+    def codomain(self) -> Any:
+        """The codomains, joined."""
+        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+
+
+class StackTransform(_Joined):
+    """Each transform of one index along `dim`, stacked again."""
+
+    def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+
+    def _again(self, cache_size: int) -> Any:
+        return StackTransform(self.transforms, self.dim, cache_size)
+
+    def _divided(self, value: Any) -> Sequence[Any]:
+        count = len(self.transforms)
+        if value.size(self.dim) != count:
+            raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal len(transforms) {count}")
+        return value.unbind(self.dim)
+
+    def _join(self, parts: list[Any]) -> Any:
+        return join.stack(parts, dim=self.dim)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Those of the parts, stacked."""
+        return self._join(self._jacobians(x, y))
+
+    @constraints.dependent_property
+    def domain(self) -> Any:
+        """The domains, stacked."""
+        return constraints.stack([t.domain for t in self.transforms], self.dim)
+
+    @constraints.dependent_property
+    def codomain(self) -> Any:
+        """The codomains, stacked."""
+        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+
+class CumulativeDistributionTransform(Transform):
+    """y = P[X ≤ x] for X of `distribution`."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = +1
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
+
+    def _again(self, cache_size: int) -> Any:
+        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
+
+    @property
+    def domain(self) -> Any:
+        """The support of the distribution."""
+        return self.distribution.support
+
+    def _call(self, x: Any) -> Any:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log of the density at x."""
+        return self.distribution.log_prob(x)

@@ -1,0 +1,223 @@
+"""Transforms of single numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
+from adjoint.distributions.parameters import broadcast_all, lazy_property, sum_rightmost
+from adjoint.distributions.transforms.transform import Transform
+from adjoint.functions.creation import creation
+from adjoint.functions.elementwise.activation import softplus
+from adjoint.functions.shape.rearrange import broadcast_shapes
+
+
+class _Fixed(Transform):
+    """A transform without settings: two of a class are equal."""
+
+    def _equals(self, other: Any) -> bool:
+        return isinstance(other, type(self))
+
+
+class _Increasing(_Fixed):
+    """An increasing function of all real numbers."""
+
+    domain: Any = constraints.real
+    bijective = True
+    sign = +1
+
+
+class ExpTransform(_Increasing):
+    """y = eˣ."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Any) -> Any:
+        return x.exp()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """x."""
+        return x
+
+
+class SigmoidTransform(_Increasing):
+    """y = 1 / (1 + e⁻ˣ), kept off 0 and 1."""
+
+    codomain = constraints.unit_interval
+
+    def _call(self, x: Any) -> Any:
+        return _clipped_sigmoid(x)
+
+    def _inverse(self, y: Any) -> Any:
+        y = clipped(y)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log y(1 - y) = -softplus(-x) - softplus(x)."""
+        return -softplus(-x) - softplus(x)
+
+
+class SoftplusTransform(_Increasing):
+    """y = log(1 + eˣ)."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Any) -> Any:
+        return softplus(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """-softplus(-x)."""
+        return -softplus(-x)
+
+
+class TanhTransform(_Increasing):
+    """y = tanh x."""
+
+    codomain = constraints.interval(-1.0, 1.0)
+
+    def _call(self, x: Any) -> Any:
+        return x.tanh()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log(1 - tanh² x) = 2 (log 2 - x - softplus(-2x))."""
+        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+
+
+class AbsTransform(_Fixed):
+    """y = |x|; of the two x of a y, the inverse gives the positive one."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x: Any) -> Any:
+        return x.abs()
+
+    def _inverse(self, y: Any) -> Any:
+        return y
+
+
+class PowerTransform(Transform):
+    """y = x^exponent for positive x."""
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def _again(self, cache_size: int) -> Any:
+        return PowerTransform(self.exponent, cache_size=cache_size)
+
+    @lazy_property
+    def sign(self) -> Any:
+        """That of the exponent."""
+        return self.exponent.sign()
+
+    def _equals(self, other: Any) -> bool:
+        return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
+
+    def _call(self, x: Any) -> Any:
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Any) -> Any:
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log |exponent · y / x|."""
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Any) -> Any:
+        """Broadcast with the exponent."""
+        return broadcast_shapes(tuple(shape), tuple(self.exponent.shape))
+
+    inverse_shape = forward_shape
+
+
+class AffineTransform(Transform):
+    """y = loc + scale · x; `event_dim` dimensions are an event."""
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+
+    def _again(self, cache_size: int) -> Any:
+        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
+
+    @property
+    def event_dim(self) -> int:
+        """The dimensions of an event."""
+        return self._event_dim
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:
+        """Real events."""
+        return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
+
+    codomain = domain
+
+    def _equals(self, other: Any) -> bool:
+        if not isinstance(other, AffineTransform):
+            return False
+        return _same(self.loc, other.loc) and _same(self.scale, other.scale)
+
+    @property
+    def sign(self) -> Any:
+        """That of the scale."""
+        scale = self.scale
+        return scale.sign() if isinstance(scale, Tensor) else (scale > 0) - (scale < 0)
+
+    def _call(self, x: Any) -> Any:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Any) -> Any:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log |scale|, summed over the event."""
+        scale, shape = self.scale, tuple(x.shape)
+        if isinstance(scale, Tensor):
+            result = scale.abs().log()
+        else:
+            result = creation.full_like(x, math.log(abs(scale)))
+        if self.event_dim:
+            result, shape = sum_rightmost(result, self.event_dim), shape[: -self.event_dim]
+        return result.expand(shape)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """Broadcast with loc and scale."""
+        settings = (tuple(getattr(v, "shape", ())) for v in (self.loc, self.scale))
+        return broadcast_shapes(tuple(shape), *settings)
+
+    inverse_shape = forward_shape
+
+
+def clipped(p: Tensor) -> Tensor:
+    """Probabilities kept off 0, by the smallest normal number, and off 1."""
+    limits = finfo(p.dtype)
+    return p.clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + e⁻ˣ), kept off 0 and 1."""
+    return clipped(x.sigmoid())
+
+
+def _same(a: Any, b: Any) -> bool:
+    equal = a == b
+    return bool(equal.all()) if isinstance(equal, Tensor) else bool(equal)

@@ -1,0 +1,262 @@
+"""The transform: a function of known Jacobian, its inverse, and transforms made of others."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.distributions import constraints
+from adjoint.distributions.parameters import lazy_property, sum_rightmost
+from adjoint.functions.creation import creation
+
+
+class Transform:
+    """y = f(x), from `domain` to `codomain`, with log |det dy/dx|.
+
+    Where f is not one to one, `bijective` is False, and the inverse picks an x; `sign` is that of a monotone f. With a
+    `cache_size` of 1, x is remembered for its y and y for its x. Raises ValueError for any other size but 0.
+    """
+
+    bijective: Any = False
+    domain: Any
+    codomain: Any
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError("cache_size must be 0 or 1")
+        self._cache_size = cache_size
+        self._inv: Any = None
+        self._cached_x_y: tuple[Any, Any] = (None, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_inv": None}
+
+    @property
+    def event_dim(self) -> Any:
+        """The dimensions of an event on both sides. Raises ValueError where they differ."""
+        if self.domain.event_dim == self.codomain.event_dim:
+            return self.domain.event_dim
+        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+
+    @property
+    def sign(self) -> Any:
+        """That of dy/dx, where it is the same everywhere. Raises NotImplementedError otherwise."""
+        raise NotImplementedError(f"{self.__class__.__name__} is not monotone")
+
+    @property
+    def inv(self) -> Any:
+        """The inverse transform."""
+        if self._inv is None:
+            self._inv = _InverseTransform(self)
+        return self._inv
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """This transform with a cache of this size."""
+        if self._cache_size == cache_size:
+            return self
+        if type(self).__init__ is Transform.__init__:
+            return type(self)(cache_size=cache_size)
+        return self._again(cache_size)
+
+    def _again(self, cache_size: int) -> Any:
+        """The same transform anew. Raises NotImplementedError where a subclass does not say how it is made."""
+        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+
+    def __eq__(self, other: object) -> bool:
+        return self._equals(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it is its settings, which may be tensors
+
+    def _equals(self, other: Any) -> bool:
+        return self is other
+
+    def __call__(self, x: Any) -> Any:
+        old, known = self._cached_x_y
+        if self._cache_size and x is old:
+            return known
+        y = self._call(x)
+        self._remember(x, y)
+        return y
+
+    def _inv_call(self, y: Any) -> Any:
+        known, old = self._cached_x_y
+        if self._cache_size and y is old:
+            return known
+        x = self._inverse(y)
+        self._remember(x, y)
+        return x
+
+    def _remember(self, x: Any, y: Any) -> None:
+        if self._cache_size:
+            self._cached_x_y = (x, y)
+
+    def _call(self, x: Any) -> Any:
+        """y of x."""
+        raise NotImplementedError
+
+    def _inverse(self, y: Any) -> Any:
+        """x of y."""
+        raise NotImplementedError
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log |det dy/dx| at x, where y is its image."""
+        raise NotImplementedError
+
+    def forward_shape(self, shape: Any) -> Any:
+        """The shape of y for that of x."""
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """The shape of x for that of y."""
+        return shape
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}()"
+
+
+class _InverseTransform(Transform):
+    """x of y: another transform, backwards."""
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__(cache_size=transform._cache_size)
+        self._inv = transform
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:
+        """The codomain of the other."""
+        return self._inv.codomain
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:
+        """The domain of the other."""
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> Any:
+        """Whether the other is."""
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Any:
+        """That of the other."""
+        return self._inv.sign
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """The inverse of the other with a cache."""
+        return self.inv.with_cache(cache_size).inv
+
+    def _equals(self, other: Any) -> bool:
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self._inv!r})"
+
+    def __call__(self, x: Any) -> Any:
+        return self._inv._inv_call(x)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """-log |det dx/dy|."""
+        return -self._inv.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """What goes into the other."""
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """What comes out of the other."""
+        return self._inv.forward_shape(shape)
+
+
+class ComposeTransform(Transform):
+    """f_n(… f₂(f₁(x))): the `parts` one after another, which share the caching."""
+
+    def __init__(self, parts: list[Any], cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
+
+    def _again(self, cache_size: int) -> Any:
+        return ComposeTransform(self.parts, cache_size=cache_size)
+
+    def _equals(self, other: Any) -> bool:
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:
+        """The domain of the first part, over as many dimensions as the later parts need."""
+        return self._end([(p.codomain, p.domain) for p in reversed(self.parts)])
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:
+        """The codomain of the last part, over as many dimensions as the earlier parts make."""
+        return self._end([(p.domain, p.codomain) for p in self.parts])
+
+    def _end(self, steps: Sequence[tuple[Any, Any]]) -> Any:
+        """The constraint at the end of the steps, each from a constraint to a constraint."""
+        if not steps:
+            return constraints.real
+        dims, end = steps[0][0].event_dim, steps[-1][1]
+        for before, after in steps:
+            dims = max(dims + after.event_dim - before.event_dim, after.event_dim)
+        return constraints.independent(end, dims - end.event_dim) if dims > end.event_dim else end
+
+    @lazy_property
+    def bijective(self) -> Any:
+        """Whether all parts are."""
+        return all(p.bijective for p in self.parts)
+
+    @lazy_property
+    def sign(self) -> Any:
+        """The product of those of the parts."""
+        return functools.reduce(operator.mul, (p.sign for p in self.parts), 1)
+
+    @property
+    def inv(self) -> Any:
+        """The inverses in the opposite order."""
+        if self._inv is None:
+            self._inv = ComposeTransform([p.inv for p in reversed(self.parts)])
+            self._inv._inv = self
+        return self._inv
+
+    def __call__(self, x: Any) -> Any:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """The sum of those of the parts, each summed over the dimensions of the whole's events."""
+        if not self.parts:
+            return creation.zeros_like(x)
+        values = [x]
+        for part in self.parts[:-1]:
+            values.append(part(values[-1]))
+        values.append(y)
+        terms, dims = [], self.domain.event_dim
+        for part, before, after in zip(self.parts, values, values[1:], strict=False):
+            term = part.log_abs_det_jacobian(before, after)
+            terms.append(sum_rightmost(term, dims - part.domain.event_dim))
+            dims += part.codomain.event_dim - part.domain.event_dim
+        return functools.reduce(operator.add, terms)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """Through all parts."""
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """Back through all parts."""
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self) -> str:
+        parts = ",\n    ".join(repr(p) for p in self.parts)
+        return f"{self.__class__.__name__}(\n    {parts}\n)"
+
+
+identity_transform = ComposeTransform([])

@@ -1,0 +1,270 @@
+"""Transforms of events: of their dimensions and shape, of vectors to simplices and triangles, and of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.size import Size
+from adjoint.distributions import constraints
+from adjoint.distributions.parameters import sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+from adjoint.distributions.transforms.number import _Fixed, clipped
+from adjoint.distributions.transforms.transform import Transform
+from adjoint.functions.creation import creation
+from adjoint.functions.elementwise.activation import logsigmoid, softplus
+from adjoint.functions.linalg.factorizations import cholesky
+from adjoint.functions.nn.convolution import pad
+
+
+class IndependentTransform(Transform):
+    """`base_transform`, with the last `reinterpreted_batch_ndims` dimensions taken as part of an event."""
+
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    def _again(self, cache_size: int) -> Any:
+        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:
+        """That of the base, over more dimensions."""
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:
+        """That of the base, over more dimensions."""
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
+    @property
+    def bijective(self) -> Any:
+        """Whether the base is."""
+        return self.base_transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        """That of the base."""
+        return self.base_transform.sign
+
+    def _call(self, x: Any) -> Any:
+        return self.base_transform(self._deep(x, self.domain))
+
+    def _inverse(self, y: Any) -> Any:
+        return self.base_transform.inv(self._deep(y, self.codomain))
+
+    def _deep(self, value: Any, constraint: Any) -> Any:
+        if value.dim() < constraint.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return value
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """That of the base, summed over the reinterpreted dimensions."""
+        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """As the base has it."""
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """As the base has it."""
+        return self.base_transform.inverse_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+
+class ReshapeTransform(Transform):
+    """Events of `in_shape` as events of `out_shape`. Raises ValueError where they differ in number of elements."""
+
+    bijective = True
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+        super().__init__(cache_size=cache_size)
+
+    def _again(self, cache_size: int) -> Any:
+        return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
+
+    @constraints.dependent_property
+    def domain(self) -> Any:
+        """Real events of `in_shape`."""
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @constraints.dependent_property
+    def codomain(self) -> Any:
+        """Real events of `out_shape`."""
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def _call(self, x: Any) -> Any:
+        return x.reshape(*self._batch(x, self.in_shape), *self.out_shape)
+
+    def _inverse(self, y: Any) -> Any:
+        return y.reshape(*self._batch(y, self.out_shape), *self.in_shape)
+
+    def _batch(self, value: Any, event: Size) -> tuple[int, ...]:
+        return tuple(value.shape[: value.dim() - len(event)])
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """0."""
+        return creation.zeros(self._batch(x, self.in_shape), dtype=x.dtype)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """`out_shape` in the place of `in_shape`. Raises ValueError where that is not there."""
+        return _swapped(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """`in_shape` in the place of `out_shape`. Raises ValueError where that is not there."""
+        return _swapped(shape, self.out_shape, self.in_shape)
+
+
+class SoftmaxTransform(_Fixed):
+    """y = softmax x; x is known from y but for a constant."""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def _call(self, x: Any) -> Any:
+        weights = (x - x.max(-1, True)[0]).exp()
+        return weights / weights.sum(-1, True)
+
+    def _inverse(self, y: Any) -> Any:
+        return y.log()
+
+    def forward_shape(self, shape: Any) -> Any:
+        """The same. Raises ValueError for a scalar's."""
+        return _deep(shape, 1)
+
+    inverse_shape = forward_shape
+
+
+class StickBreakingTransform(_Fixed):
+    """yₖ = zₖ Πᵢ₍ᵢ<ₖ₎ (1 - zᵢ), where zₖ = σ(xₖ - log(K - k + 1)) and z_{K+1} = 1: K numbers to K + 1 of sum 1.
+
+    Of a stick of length 1, the share zₖ of what is left is broken off each time.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+    bijective = True
+
+    def _call(self, x: Any) -> Any:
+        z = clipped((x - _left(x)).sigmoid())
+        return pad(z, [0, 1], value=1) * pad((1 - z).cumprod(-1), [1, 0], value=1)
+
+    def _inverse(self, y: Any) -> Any:
+        head = y[..., :-1]
+        rest = (1 - head.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
+        return head.log() - rest.log() + _left(head)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Σₖ -u + log σ(u) + log yₖ, where u = xₖ - log(K - k + 1)."""
+        u = x - _left(x)
+        return (-u + logsigmoid(u) + y[..., :-1].log()).sum(-1)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """One more in the last dimension."""
+        shape = _deep(shape, 1)
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """One less in the last dimension."""
+        shape = _deep(shape, 1)
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+class CorrCholeskyTransform(Transform):
+    """yᵢⱼ = rᵢⱼ √Πₖ₍ₖ<ⱼ₎ (1 - rᵢₖ²): D(D - 1)/2 numbers to the Cholesky factor of a D x D correlation matrix.
+
+    r = tanh x below the diagonal, and 1 on it: the canonical partial correlations of Lewandowski, Kurowicka and Joe,
+    2009.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+    bijective = True
+
+    def _call(self, x: Any) -> Any:
+        eps = finfo(x.dtype).eps
+        r = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
+        left = (1 - r**2).sqrt().cumprod(-1)
+        r = r + creation.eye(r.shape[-1], dtype=r.dtype)
+        return r * pad(left[..., :-1], [1, 0], value=1)
+
+    def _inverse(self, y: Any) -> Any:
+        left = pad((1 - (y * y).cumsum(dim=-1))[..., :-1], [1, 0], value=1)
+        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
+        return (t.log1p() - t.neg().log1p()) / 2  # a plain atanh is less precise near ±1
+
+    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Any:
+        """½ Σ log of what is left of each row, and Σ log(1 - tanh² x)."""
+        left = tril_matrix_to_vec(1 - (y * y).cumsum(dim=-1), diag=-2)
+        stick = 0.5 * left.log().sum(-1)
+        return stick - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """(…, D, D). Raises ValueError where no D has D(D - 1)/2 = N."""
+        shape = _deep(shape, 1)
+        count = shape[-1]
+        side = round((0.25 + 2 * count) ** 0.5 + 0.5)
+        if side * (side - 1) // 2 != count:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], side, side))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """(…, N). Raises ValueError unless the matrices are square."""
+        shape = _deep(shape, 2)
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        side = shape[-1]
+        return Size((*shape[:-2], side * (side - 1) // 2))
+
+
+class LowerCholeskyTransform(_Fixed):
+    """y = x below the diagonal, eˣ on it, and 0 above."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
+
+    def _call(self, x: Any) -> Any:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(_Fixed):
+    """y = LLᵀ, where L is `LowerCholeskyTransform` of x."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def _call(self, x: Any) -> Any:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y: Any) -> Any:
+        return LowerCholeskyTransform().inv(cholesky(y))
+
+
+def _left(x: Any) -> Any:
+    """log(K - k + 1) of the K places of the last dimension."""
+    return (x.shape[-1] + 1 - creation.ones(x.shape[-1], dtype=x.dtype).cumsum(-1)).log()
+
+
+def _deep(shape: Any, dims: int) -> Any:
+    if len(shape) < dims:
+        raise ValueError("Too few dimensions on input")
+    return shape
+
+
+def _swapped(shape: Any, old: Size, new: Size) -> Size:
+    if len(shape) < len(old):
+        raise ValueError("Too few dimensions on input")
+    cut = len(shape) - len(old)
+    if tuple(shape[cut:]) != old:
+        raise ValueError(f"Shape mismatch: expected {shape[cut:]} but got {old}")
+    return Size((*shape[:cut], *new))

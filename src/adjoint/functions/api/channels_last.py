@@ -1,0 +1,67 @@
+"""Functions of images whose channels come last in memory: what they give, and its gradients, lies so too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.publish import named
+from adjoint.ops.movement.memory_format import CHANNELS_LAST, channels_lie_last, laid
+
+ndarray = np.ndarray
+Function = TypeVar("Function", bound=Callable[..., Any])
+Order = tuple[int, ...]
+
+
+def keeping_channels_last(function: Function) -> Function:
+    """`function`, whose results and gradients lie channels last where one of the images or weights it is given does.
+
+    It computes in row-major order all the same, and so gives the same numbers. This is for eager calls: between the ops
+    of a compiled step values lie as its kernels read them.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        rank = _rank_of_images(args) or (_rank_of_images(kwargs.values()) if kwargs else 0)
+        if not rank or (unusual.count and mode.special):
+            return function(*args, **kwargs)
+        order = CHANNELS_LAST[rank]
+        images = {id(x): x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim == rank}
+        entered = {key: laid(x, order=tuple(range(rank)), back=order) for key, x in images.items()}
+        out = function(
+            *[entered.get(id(x), x) for x in args], **{name: entered.get(id(x), x) for name, x in kwargs.items()}
+        )
+        left = {id(entered[key]): images[key] for key in entered}  # a function may give back what it was given
+        if isinstance(out, tuple):
+            return tuple(left[id(x)] if id(x) in left else _lying(x, order) for x in out)
+        return left[id(out)] if id(out) in left else _lying(out, order)
+
+    published: Any = call
+    published.parameters = parameters_of(function).positional
+    return published
+
+
+def _rank_of_images(values: Iterable[Any]) -> int:
+    """The rank of the first tensor that lies channels last, 0 if there is none."""
+    for x in values:
+        if isinstance(x, Tensor):
+            array = x.array
+            if type(array) is ndarray and array.ndim in CHANNELS_LAST:
+                steps = array.strides
+                if steps[1] <= steps[-1] and channels_lie_last(array):  # most are told by the first
+                    return array.ndim
+    return 0
+
+
+def _lying(out: Any, order: Order) -> Any:
+    """`out` in that order, under the name of the node it has; as it is where it lies so or has another rank."""
+    if not isinstance(out, Tensor) or out.ndim != len(order) or channels_lie_last(out.array):
+        return out
+    made = laid(out, order=order, back=tuple(range(len(order))))
+    return made if out.node is None else named(made, out.node.name())

@@ -1,0 +1,103 @@
+"""In which precision a function computes: bfloat16 in float32 from end to end, and what autocast asks for.
+
+A function that is composed of ops rounds to bfloat16 after each of them. One that PyTorch computes as a whole is
+declared here to round once, at its end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import default
+from adjoint.core.op.autocast import lowered, raised
+from adjoint.core.op.bfloat16 import narrowed, widened
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.elementwise import select
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+ASIDE = frozenset({"running_mean", "running_var"})  # which a function writes, in their own type
+
+
+def in_float32(function: Function) -> Function:
+    """`function`, which on tensors of bfloat16 computes in float32 and rounds its results once."""
+    return _declared(function, listed=False, by_input=False)
+
+
+def normalizing(function: Function) -> Function:
+    """As `in_float32`, on tensors of float16 too; the results have the input's type, whatever that of the others."""
+    return _declared(function, listed=False, by_input=True)
+
+
+def sensitive(function: Function) -> Function:
+    """As `in_float32`; and where autocast is on, it computes in float32 and its results are float32."""
+    return _declared(function, listed=True, by_input=False)
+
+
+def lowering(function: Function) -> Function:
+    """`function`, which where autocast is on computes in its type: products, whose sums are float32 all the same."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if unusual.count and mode.autocast is not None:
+            args, kwargs = _each(lowered, args, kwargs)
+        return function(*args, **kwargs)
+
+    published: Any = call
+    return published
+
+
+def _declared(function: Function, listed: bool, by_input: bool) -> Function:
+    names = parameters_of(function).positional
+    place = names.index("inplace") if "inplace" in names else sys.maxsize
+    aside = {i for i, name in enumerate(names) if name in ASIDE}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if listed and unusual.count and mode.autocast is not None:
+            args, kwargs = _each(raised, args, kwargs)
+        if by_input and args and args[0].array.dtype.char == "e":
+            args = tuple([x if i in aside else _from_half(x) for i, x in enumerate(args)])
+            kwargs = {name: x if name in ASIDE else _from_half(x) for name, x in kwargs.items()}
+            return select.cast(function(*args, **kwargs), dtype=HALF)
+        if not default.narrow or kwargs.get("inplace") or (len(args) > place and args[place]):
+            return function(*args, **kwargs)
+        given = [x.array.dtype for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        floating = [kind for kind in given if kind.kind in "fcV"][: 1 if by_input else None]
+        if not floating or any(kind.kind != "V" for kind in floating):
+            return function(*args, **kwargs)
+        args = tuple([x if i in aside else _wide(x) for i, x in enumerate(args)])
+        kwargs = {name: x if name in ASIDE else _wide(x) for name, x in kwargs.items()}
+        return _rounded(function(*args, **kwargs))
+
+    call.parameters = names  # type: ignore[attr-defined]
+    published: Any = call
+    return published
+
+
+def _each(change: Callable[[Any], Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+    return tuple(map(change, args)), {name: change(x) for name, x in kwargs.items()}
+
+
+def _wide(x: Any) -> Any:
+    return widened(x) if isinstance(x, Tensor) else x
+
+
+def _rounded(out: Any) -> Any:
+    if isinstance(out, Tensor):
+        return narrowed(out)
+    if not isinstance(out, tuple):
+        return out
+    rounded = map(_rounded, out)
+    return type(out)(*rounded) if hasattr(out, "_fields") else tuple(rounded)
+
+
+def _from_half(x: Any) -> Any:
+    return select.cast(x, dtype=SINGLE) if isinstance(x, Tensor) and x.array.dtype == HALF else x

@@ -1,0 +1,35 @@
+"""Products added to a tensor as programs of old call them: the factors beta and alpha ahead of what they scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.tensor import Tensor
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_leading_factors(function: Function) -> Function:
+    """`function(input, x, y, *, beta, alpha)`, which takes beta and alpha by place among its tensors as well."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        return _sorted(function, args, named) if len(args) > 3 else function(*args, **named)
+
+    published: Any = call
+    return published
+
+
+def _sorted(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    tensors = [x for x in args if isinstance(x, Tensor)]
+    factors = [x for x in args if not isinstance(x, Tensor)]
+    if len(tensors) != 3 or len(factors) > 2:
+        return function(*args, **named)  # which complains
+    warn_user(
+        f"This overload of {function.__name__} is deprecated: give beta= and alpha= by their names",
+        UserWarning,
+    )
+    return function(*tensors, **dict(zip(("beta", "alpha"), factors, strict=False)), **named)

@@ -1,0 +1,182 @@
+"""Publishing a function: as a function, as a Tensor method, as an in-place method, under both standards' keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adjoint.core.graph.node import Node, kind_of_node, tick
+from adjoint.core.graph.source_location import user_place
+from adjoint.core.op.families import OPERANDS
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.storage import Storage, storage_of
+from adjoint.core.tensor.tensor import Tensor, twin
+from adjoint.functions.api.dim_args import sizes
+from adjoint.functions.api.out import check_apart, into
+from adjoint.ops.mutation.inplace import write
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+APART = frozenset({  # read their operands while they write
+    "index_add_", "index_copy_", "index_fill_", "index_put_", "masked_scatter_", "put_", "scatter_", "scatter_add_",
+    "scatter_reduce_",
+})  # fmt: skip
+UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}  # what methods of two come to
+TRANSLATED = frozenset({*ARRAY_API_NAMES, "out"})
+
+
+def public(
+    *names: str, inplace: bool = False, method: bool = True, listed: bool = False, otherwise: Any = None
+) -> Callable[[Function], Function]:
+    """Publish a function of tensors under its own and further `names` as Tensor methods.
+
+    Where it has a `dim` or `keepdim`, the array API's `axis` and `keepdims` are taken as well. `inplace` derives the
+    method with the trailing underscore. `listed`: the second parameter is a tuple of integers, which callers may also
+    give one by one; `otherwise` is a type and a function, for a value of that type in place of the integers.
+    """
+
+    def publish(function: Function) -> Function:
+        parameters = parameters_of(function).positional
+        call: Any = _with_both_names(function) if "dim" in parameters else function
+        if listed:
+            call = _with_integers_one_by_one(function, list(parameters)[1], otherwise)
+        for name in (function.__name__, *names):
+            if method:
+                setattr(Tensor, name, call)
+            if inplace:
+                setattr(Tensor, f"{name}_", in_place(call, f"{name}_"))
+        published: Function = call
+        return published
+
+    return publish
+
+
+def _with_both_names(function: Any) -> Any:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return function(*args)
+        if not TRANSLATED.isdisjoint(kwargs):
+            for theirs, ours in ARRAY_API_NAMES.items():
+                if theirs in kwargs:
+                    kwargs[ours] = kwargs.pop(theirs)
+            if (out := kwargs.pop("out", None)) is not None:
+                return into(out, function, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _with_integers_one_by_one(function: Any, last: str, otherwise: Any) -> Any:
+    @wraps(function)
+    def call(input: Any, *given: Any, **named: Any) -> Any:
+        if not named and given and type(given[0]) is int:
+            return function(input, sizes(given))
+        for word in (last, "size") if named else ():
+            if word in named:
+                given = (*given, named.pop(word))
+        try:
+            shape = sizes(given)
+        except TypeError:
+            if otherwise is None or not (given and isinstance(given[0], otherwise[0])):
+                raise
+            return otherwise[1](input, *given, **named)
+        return function(input, shape, **named) if named else function(input, shape)
+
+    return call
+
+
+def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`function` as a method that writes its result into its first argument and returns that."""
+    if name in APART:
+        function = _of_operands_apart(function, name)
+    ufunc = getattr(function, "ufunc", UFUNCS.get(name))
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if ufunc is not None and len(args) == 1 and not kwargs and written_at_once(ufunc, self, args[0]):
+            return self
+        start = tick()
+        given = (self, *args)
+        if unusual.count and mode.packers and mode.recording and mode.tracer is None:
+            given = tuple(_apart(x, self) for x in given)
+        return write(self, function(*given, **kwargs), name, start)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"In-place {name.removesuffix('_')}."
+    return call
+
+
+def _of_operands_apart(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        check_apart(self, (*args, *kwargs.values()))
+        return function(self, *args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`in_place`, as Python's operator: an operand of a foreign type is left to its own class."""
+    write_into = in_place(function, name)
+
+    def call(self: Tensor, other: Any) -> Any:
+        return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = write_into.__doc__
+    return call
+
+
+def written_at_once(ufunc: Any, x: Tensor, other: Any) -> bool:
+    """Whether x, which is no view, has become ufunc(x, other): where neither has history, or none is recorded."""
+    silent = unusual.count and not (mode.recording or mode.extra or unusual.inferred)
+    if not silent and (unusual.count or x.node is not None):
+        return False
+    memory, array = x.memory, x.array
+    if (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
+        return False
+    dtype = array.dtype
+    if dtype.kind != "f" or not array.flags.carray:
+        return False
+    if type(other) is Tensor:
+        if other.node is not None and not silent:
+            return False
+        other = other.array
+        if type(other) is not np.ndarray or other.shape != array.shape or other.dtype is not dtype:
+            return False
+    elif type(other) is not float:
+        return False
+    try:  # noqa: SIM105  `suppress` takes 0.4 µs
+        ufunc(array, other, array)
+    except (RuntimeWarning, FloatingPointError):
+        pass  # the user made errors of them: all is written nevertheless
+    storage = storage_of(x)  # as `mark_written` has it
+    storage.version += 1
+    writes.record(array, user_place(2))
+    return True
+
+
+def named(out: Tensor, kind: str, **settings: Any) -> Tensor:
+    """`out`, the result of several ops, whose last node is called as PyTorch calls the one node it has for them.
+
+    The node shows the `settings`, as if they were parameters of its op.
+    """
+    if isinstance(out.node, Node):
+        out.node.__class__ = kind_of_node(kind)
+        if settings:
+            out.node.params = (out.node.params or {}) | settings
+    return out
+
+
+def _apart(x: Any, written: Tensor) -> Any:
+    """`x` in memory of its own where it would be written: what hooks on saved tensors pack must keep its values."""
+    if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
+        return x
+    out = twin(x)
+    out.array, out.memory, out.node = x.array.copy(), None, x.node
+    return out

@@ -1,0 +1,154 @@
+"""Memory shared with others: DLPack both ways, and whatever has a buffer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.device import require_cpu
+from adjoint.core.dtype.dtype import default, numpy_dtype
+from adjoint.core.tensor.construction import as_array
+from adjoint.core.tensor.external_aliases import hand_out, take_over
+from adjoint.core.tensor.tensor import Tensor, constant
+
+__all__ = ["from_dlpack", "from_file", "frombuffer"]
+
+CPU_PLACE = (1, 0)  # DLPack's device type of the CPU, and its only one
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of whatever speaks DLPack, or that a capsule holds: each sees the other's writes.
+
+    `copy=True` copies. Raises BufferError for memory that is not the CPU's, TypeError for elements no tensor can have,
+    ValueError where the memory must not be copied but would have to be.
+    """
+    require_cpu(device)
+    bare = not hasattr(ext_tensor, "__dlpack__")
+    given = np.from_dlpack(_Capsule(ext_tensor) if bare else ext_tensor)
+    if bare and not given.flags.writeable and given.size:
+        given = np.asarray(_Unlocked(given))
+    array = as_array(given)
+    shared = array is given
+    if copy is False and not shared:
+        raise ValueError("from_dlpack: elements of this type or order cannot be shared without a copy")
+    if copy and shared:
+        array, shared = array.copy(), False
+    out = constant(array)
+    if shared:
+        take_over(out, given)
+    return out
+
+
+class _Capsule:
+    """Something with DLPack's methods around a bare capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        if type(capsule).__name__ != "PyCapsule":
+            raise TypeError(f"from_dlpack: expected a tensor that speaks DLPack, got {type(capsule).__name__}")
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_PLACE
+
+
+class _Unlocked:
+    """The memory of an array that NumPy takes to be read-only, for an old capsule does not tell."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule over the memory of a tensor. Raises BufferError for one that requires grad."""
+    return capsule(tensor, None, None, None, None)
+
+
+def capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, copy: bool | None) -> Any:
+    """What `__dlpack__` returns; a copy where `copy` is true."""
+    if stream is not None:
+        raise BufferError(f"the CPU has no streams, but stream={stream!r} was given")
+    if place is not None and tuple(place) != CPU_PLACE:
+        raise BufferError(f"adjoint computes on the CPU only, but device {place} was asked for")
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    array = tensor.numpy_view("__dlpack__()")
+    if array.dtype.kind == "V":
+        raise BufferError(f"NumPy, which makes the capsule, has no type for {tensor.dtype}")
+    handed = array.copy() if copy else hand_out(tensor)
+    return handed.__dlpack__(max_version=max_version)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """`count` elements of a buffer from byte `offset` on, or all there are: a vector over its memory.
+
+    Raises ValueError where the buffer is too short.
+    """
+    kind = numpy_dtype(dtype)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size = view.nbytes
+    if count == 0 or count < -1:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < max(size, 1):
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if size == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if count < 0 and (size - offset) % kind.itemsize:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({kind.itemsize})"
+        )
+    if count > 0 and offset + count * kind.itemsize > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {kind.itemsize} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({size} bytes)"
+        )
+    given = np.frombuffer(buffer, kind, count, offset)
+    out = constant(given)
+    if given.flags.writeable:
+        take_over(out, given)
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_file(
+    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The first `size` elements of a file, mapped into memory: read as they are needed.
+
+    Writes go into the file if `shared`, which makes it, or makes it longer, if it must; else they stay in memory.
+    Raises RuntimeError for a file that cannot be opened or is too short.
+    """
+    require_cpu(device)
+    kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
+    needed = size * kind.itemsize
+    if size < 0:
+        raise RuntimeError(f"unable to mmap {needed} bytes from file <{filename}>")
+    mode: Any = "r+" if shared else "c"
+    try:
+        if shared and (not os.path.exists(filename) or os.path.getsize(filename) < needed):
+            with open(filename, "ab") as file:
+                file.truncate(needed)
+        have = os.path.getsize(filename)
+    except OSError as error:
+        how = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {how} mode: {error.strerror} ({error.errno})"
+        ) from error
+    if have < needed:
+        raise RuntimeError(f"file <{filename}> size <{have}> is smaller than the required mapping size <{needed}>")
+    mapped: Any = np.memmap(filename, kind, mode, shape=(size,)) if size else np.empty(0, kind)
+    given = np.asarray(mapped)
+    out = constant(given)
+    take_over(out, given)
+    return out.requires_grad_() if requires_grad else out

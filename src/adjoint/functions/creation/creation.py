@@ -1,0 +1,387 @@
+"""Tensors from data, from a fill value, from a range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.device import is_meta
+from adjoint.core.dtype.dtype import as_dtype, default, is_floating, numpy_dtype, promote
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.runtime.deterministic import unwritten
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.construction import as_array
+from adjoint.core.tensor.external_aliases import take_over
+from adjoint.core.tensor.meta import beside, moved, placed, without
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.dim_args import named_size, sizes
+from adjoint.functions.api.memory_format import order_of
+from adjoint.functions.api.out import into
+from adjoint.functions.creation.linspace import even_steps
+from adjoint.ops import creation as ops
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import movement
+from adjoint.ops.movement.memory_format import laid
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace",
+    "ones", "ones_like", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+    if device is not None:
+        out = placed(out, device)
+    if requires_grad and not is_floating(out.array):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return out.requires_grad_() if requires_grad else out
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A new leaf with a copy of `data`: numbers, nested lists, arrays.
+
+    Python floats become the default dtype, integers int64; arrays keep theirs. Raises ValueError for ragged lists.
+    """
+    if hasattr(data, "untyped"):
+        data = data.elements(dtype)
+    array = np.array(as_array(data, dtype), copy=True, order="C")
+    return _leaf(constant(array), requires_grad, device)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing its memory where that is possible."""
+    if isinstance(data, Tensor):
+        kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
+        data = data if device is None else moved(data, device)
+        return data if kind == data.array.dtype else select.cast(data, dtype=kind)
+    out = constant(as_array(data, dtype))
+    take_over(out, data)
+    return out if device is None else placed(out, device)
+
+
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
+    """`obj` as a tensor: a tensor, an array, a scalar, a buffer or nested sequences; memory is shared where it can be.
+
+    `copy=True` always copies; with `copy=False` ValueError where sharing is impossible. A tensor keeps its history
+    unless `requires_grad` is False.
+    """
+    if isinstance(obj, Tensor):
+        return _leaf(_aliased(obj, dtype, copy, requires_grad), requires_grad is True, device)
+    given = _memory_of(obj, dtype)
+    if given is None:
+        if copy is False:
+            if isinstance(obj, np.generic):
+                raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    if copy:
+        return tensor(given, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    out = as_tensor(given, dtype, device)
+    if copy is False and not np.may_share_memory(out.array, given):
+        raise ValueError(f"can't alias an array of {given.dtype} into a tensor of {out.dtype}.")
+    return out.requires_grad_() if requires_grad else out
+
+
+def _aliased(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | None) -> Tensor:
+    kind = x.array.dtype if dtype is None else numpy_dtype(dtype)
+    if kind != x.array.dtype:
+        if copy is False:
+            names = scalar_type(x.dtype), scalar_type(as_dtype(dtype))
+            raise ValueError(f"can't alias tensor with dtype '{names[0]}' into dtype '{names[1]}'.")
+        x = select.cast(x, dtype=kind)
+    elif copy:
+        x = select.copy(x)
+    return x.detach() if requires_grad is False and x.node is not None else x
+
+
+def _memory_of(obj: Any, dtype: Any) -> Any:
+    """An array over the memory of what is not ours; None for numbers and sequences. Bytes are taken as `dtype`."""
+    if isinstance(obj, np.ndarray):
+        return obj
+    if isinstance(obj, np.generic):
+        return None
+    if type(obj).__name__ == "PyCapsule":
+        from adjoint.functions.creation.buffers_dlpack import from_dlpack
+
+        return from_dlpack(obj).array
+    if hasattr(obj, "__dlpack__"):
+        return np.from_dlpack(obj)
+    if hasattr(obj, "__array__"):
+        return np.asarray(obj)
+    try:
+        buffer = memoryview(obj)
+    except TypeError:
+        return None
+    return np.frombuffer(buffer, default.floating.numpy if dtype is None else numpy_dtype(dtype))
+
+
+def from_numpy(ndarray: Any, /) -> Tensor:
+    """A tensor over the memory of an ndarray, or of what a function of NumPy made of tensors: each sees the other's
+    writes.
+
+    Raises TypeError for anything but an ndarray of a type that tensors have, and ValueError for an array whose memory
+    no tensor can share: of negative strides, of strides that are no whole number of elements, or of another byte order.
+    """
+    if isinstance(ndarray, Tensor):
+        return ndarray.detach()
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError("At least one stride in the given numpy array is negative; pass array.copy()")
+    if ndarray.itemsize and any(step % ndarray.itemsize for step in ndarray.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the "
+            "memory."
+        )
+    if not ndarray.dtype.isnative:
+        raise ValueError("given numpy array has byte order different from the native byte order; use astype() first")
+    out = constant(as_array(ndarray))
+    take_over(out, ndarray)
+    return out
+
+
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """`size` filled with one value, whose Python type gives the dtype unless named."""
+    if out is not None:
+        return _leaf(into(out, full, size, fill_value, dtype=type_of(out, dtype)), requires_grad, device)
+    if device is not None and is_meta(device):
+        return without(full, size, fill_value, dtype=dtype, requires_grad=requires_grad)
+    shape = sizes((size,) if isinstance(size, int) else tuple(size))
+    if isinstance(fill_value, np.generic):
+        fill_value = fill_value.item()
+    kind = numpy_dtype(dtype) if dtype is not None else _plain_dtype(fill_value)
+    return _leaf(_filled(shape, fill_value, kind), requires_grad, device)
+
+
+def _plain_dtype(fill_value: Any) -> Any:
+    """The type of a Python number, or of the number that a tensor holds, as if that were one."""
+    if not isinstance(fill_value, Tensor):
+        return promote((fill_value,))
+    return promote(({"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[fill_value.array.dtype.kind],))
+
+
+def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
+        if not (unusual.count and mode.tracer is not None):
+            value = value.item()
+        else:
+            one: Any = select.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
+            return select.copy(movement.expand(one, shape=shape))
+    if math.prod(n or 1 for n in shape) * kind.itemsize >= 2**63:
+        what = "Stride" if 0 in shape else "Storage size"
+        raise RuntimeError(f"{what} calculation overflowed with sizes={list(shape)}")
+    if kind.kind in "iu":
+        value = select.number_in(value, kind).item()
+    if unusual.count and mode.tracer is not None:
+        made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
+        return made
+    try:
+        if value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0):
+            return constant(np.zeros(shape, kind))
+        return constant(np.full(shape, value, kind))
+    except MemoryError as error:
+        needed = math.prod(shape) * kind.itemsize
+        raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
+
+
+def _written(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named: Any) -> Any:
+    """`function` of a size, written into `out`, which may be None."""
+    if out is None:
+        return function(*size, dtype=dtype, **named)
+    return into(out, function, *size, dtype=type_of(out, dtype), **named)
+
+
+def type_of(out: Any, dtype: Any) -> Any:
+    """The dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
+    if dtype is not None and as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(
+            f"dtype {scalar_type(as_dtype(dtype))} does not match dtype of out parameter ({scalar_type(out.dtype)})"
+        )
+    return out.dtype
+
+
+def zeros(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
+    """Zeros of the default dtype or `dtype`."""
+    if "out" in named:
+        return _leaf(_written(zeros, size, dtype, **named), requires_grad, device)
+    if device is not None and is_meta(device):
+        return without(zeros, *size, dtype=dtype, requires_grad=requires_grad, **named)
+    return _leaf(_filled(named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
+
+
+def ones(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
+    """Ones of the default dtype or `dtype`."""
+    if "out" in named:
+        return _leaf(_written(ones, size, dtype, **named), requires_grad, device)
+    if device is not None and is_meta(device):
+        return without(ones, *size, dtype=dtype, requires_grad=requires_grad, **named)
+    return _leaf(_filled(named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
+
+
+def empty(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, memory_format: Any = None, **named: Any,
+) -> Tensor:  # fmt: skip
+    """A tensor whose elements are still to be written: zeros, or NaN where `use_deterministic_algorithms` is on."""
+    out = zeros(*size, dtype=dtype, device=device, **named)
+    if memory_format is not None and (order := order_of(out, memory_format)):
+        out = laid(out, order=order)
+    unwritten(out.array)
+    return _leaf(out, requires_grad, device)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The shape and dtype of `input`, filled with one value."""
+    kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
+    out = _filled(input.array.shape, fill_value, kind)
+    order = order_of(input, memory_format)
+    if order:
+        out = laid(out, order=order)
+    return _leaf(out, requires_grad, beside(input, device))
+
+
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros in the shape and dtype of `input`."""
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
+
+
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones in the shape and dtype of `input`."""
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
+
+
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor in the shape and dtype of `input`, to be written: see `empty`."""
+    out = full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
+    unwritten(out.array)
+    return out
+
+
+def arange(
+    start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """start, start + step, … below `end`; `arange(n)` starts at 0. int64 unless a bound is a float.
+
+    Bounds of an integer `dtype` lose their fractions. Raises RuntimeError for a step of zero or away from `end`.
+    """
+    if out is not None:
+        return into(out, arange, start, end, step, dtype=type_of(out, dtype))
+    if end is None:
+        start, end = 0, start
+    elif start is None:
+        start = 0
+    if end is None:
+        raise TypeError("arange() missing 1 required positional argument: 'end'")
+    start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if dtype is not None and numpy_dtype(dtype).kind in "iu":
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError(f"step must be nonzero, also as {dtype}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
+    kind = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if whole else default.floating.numpy)
+    count = math.ceil((end - start) / step)
+    if count >= 2**60:
+        raise RuntimeError("invalid size, possible overflow?")
+    made: Tensor = ops.iota(count=count, start=start, step=step, dtype=kind)
+    return _leaf(made, requires_grad, device)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers from `start` to `end`, both included, equally far apart."""
+    if out is not None:
+        return into(out, linspace, start, end, steps, dtype=type_of(out, dtype))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = ends_of("linspace", start, end)
+    kind = type_between("linspace", start, end, dtype)
+    if kind.kind == "b":
+        raise NotImplementedError("linspace: not implemented for adjoint.bool")
+    whole = kind.kind in "iu"
+    array = _whole_steps(int(start), int(end), steps).astype(kind) if whole else even_steps(start, end, steps, kind)
+    return _leaf(constant(array), requires_grad, device)
+
+
+def ends_of(name: str, start: Any, end: Any) -> tuple[Any, Any]:
+    """The two ends as numbers. Raises RuntimeError for tensors with dimensions."""
+    if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
+        ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with {ranks[0]} dimension(s) and "
+            f"end with {ranks[1]} dimension(s)."
+        )
+    first, last = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end))
+    return first, last
+
+
+def type_between(name: str, start: Any, end: Any, dtype: Any) -> Any:
+    """The type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
+    found = promote((0.0, start, end))
+    if dtype is None:
+        return found
+    if found.kind == "c" and numpy_dtype(dtype).kind != "c":
+        kind = "float" if found.itemsize == 8 else "double"
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype c10::complex<{kind}> can't be safely cast to passed dtype "
+            f"{scalar_type(as_dtype(dtype))}"
+        )
+    return numpy_dtype(dtype)
+
+
+def _whole_steps(start: int, end: int, steps: int) -> Any:
+    """Evenly spaced from both ends to the middle, each without its fraction."""
+    gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
+    return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Ones on the diagonal, zeros elsewhere: (n, m)."""
+    if out is not None:
+        return into(out, eye, n, m, dtype=type_of(out, dtype))
+    for name, size in (("n", n), ("m", m or 0)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    return _leaf(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)

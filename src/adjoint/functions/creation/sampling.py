@@ -1,0 +1,137 @@
+"""Samples of the less usual distributions: PyTorch's own CPU numbers for the same seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.random.generator import default_generator
+from adjoint.core.tensor.tensor import Tensor, method
+from adjoint.functions.api.memory_format import as_it_lies, memory_order
+from adjoint.functions.api.out import into
+from adjoint.ops.mutation.inplace import write
+from adjoint.ops.random import sampling as ops
+
+__all__ = [
+    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial", "multinomial",
+    "poisson",
+]  # fmt: skip
+
+
+@method
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+) -> Tensor:
+    """Positions in each row of weights, each as likely as its weight: (n,) or (m, n) gives (…, num_samples) int64.
+
+    Raises RuntimeError for weights that are negative, not finite or all zero, and for more samples than weights
+    without replacement.
+    """
+    if out is not None:
+        if isinstance(out, Tensor) and out.array.dtype != np.int64:
+            raise RuntimeError(f"multinomial expects Long tensor out, got: {out.array.dtype}")
+        return into(out, multinomial, input.detach(), num_samples, replacement, generator=generator)
+    kind = input.array.dtype
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if kind.kind not in "fV":
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > input.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if input.shape[-1] > 2**24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
+    by_column = memory_order(input) is not None
+    source = generator or default_generator
+    return ops.multinomial(
+        input.detach(), count=num_samples, replacement=bool(replacement), by_column=by_column, generator=source
+    )
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Poisson numbers of the rates; the gradient is zero. Raises RuntimeError for a negative rate."""
+    _check_floating("poisson", input, narrow=True)
+    return ops.poisson(input, generator=generator or default_generator)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """How many of `count` trials succeed with probability `prob`, broadcast; float32 or float64, both the same."""
+    for name, x in (("count", count), ("prob", prob)):
+        if x.array.dtype.kind not in "fV":
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.array.dtype}")
+    _check_floating("binomial", count)
+    if prob.array.dtype != count.array.dtype:
+        raise RuntimeError(f"binomial: count and prob differ in dtype: {count.array.dtype} and {prob.array.dtype}")
+    return ops.binomial(count, prob, generator=generator or default_generator)
+
+
+def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+    """Gamma numbers of these shapes with scale 1; the gradient follows a number along its quantile."""
+    _check_floating("_standard_gamma", input)
+    return ops.standard_gamma(input, generator=generator or default_generator)
+
+
+def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+    """Dirichlet numbers along the last dimension; the gradient follows them along their quantiles."""
+    _check_floating("_sample_dirichlet", input)
+    return ops.dirichlet(input, generator=generator or default_generator)
+
+
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
+    """The derivative of a gamma number `output` by its shape `input`."""
+    return ops.standard_gamma_gradient(input, output)
+
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """The derivative of a Dirichlet number x by its concentration, divided by 1 - x; `total`: their sum."""
+    return ops.dirichlet_gradient(x, alpha, total)
+
+
+@method
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with numbers of Cauchy's distribution. Raises RuntimeError unless sigma > 0."""
+    kind, source = self.array.dtype, generator or default_generator
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    if kind.kind not in "fV":
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {kind}"
+        )
+    drawn = as_it_lies(
+        self, lambda shape: ops.cauchy(shape=shape, dtype=kind, median=median, sigma=sigma, generator=source)
+    )
+    return write(self, drawn, "cauchy_")
+
+
+@method
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+    """Fill with numbers whose logarithm is normal. Raises RuntimeError unless std > 0."""
+    kind, source = self.array.dtype, generator or default_generator
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    _check_floating("log_normal_", self, narrow=True)
+    drawn = as_it_lies(
+        self, lambda shape: ops.log_normal(shape=shape, dtype=kind, mean=mean, std=std, generator=source)
+    )
+    return write(self, drawn, "log_normal_")
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fill with how many trials the first success takes. Raises RuntimeError unless 0 < p < 1."""
+    kind, source = self.array.dtype, generator or default_generator
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    if kind.kind in "bc" or (kind.kind == "u" and kind.itemsize > 1):
+        raise NotImplementedError(f"geometric_ is not implemented for {kind}")
+    drawn = as_it_lies(self, lambda shape: ops.geometric(shape=shape, dtype=kind, p=p, generator=source))
+    return write(self, drawn, "geometric_")
+
+
+def _check_floating(name: str, x: Tensor, narrow: bool = False) -> None:
+    kind = x.array.dtype
+    if kind.kind not in "fV" or (kind.itemsize == 2 and not narrow):
+        raise NotImplementedError(f"{name} is not implemented for {kind}")

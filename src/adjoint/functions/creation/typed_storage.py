@@ -1,0 +1,289 @@
+"""The memory of tensors by itself: bytes, or elements of a type, one after another."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any, Self
+
+import numpy as np
+
+from adjoint.core.dtype import dtype as types
+from adjoint.core.dtype.device import CPU
+from adjoint.core.dtype.dtype import DTYPES, default, is_bfloat16, numpy_dtype
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.runtime.package_name import spoken
+from adjoint.core.tensor.as_strided import copied, owner
+from adjoint.core.tensor.external_aliases import seen_outside
+
+__all__ = [
+    "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
+    "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "Storage",
+    "TypedStorage", "UntypedStorage",
+]  # fmt: skip
+
+arenas: dict[int, tuple[weakref.ref[Any], Any]] = {}  # memory that processes share, by the id of the array that is all
+
+
+class UntypedStorage:
+    """The memory that a tensor sees, as bytes; of a number so many zeros, of a sequence its bytes."""
+
+    __slots__ = ("array",)
+    is_cuda = is_sparse = is_sparse_csr = False
+
+    def __init__(self, data: Any = 0, *, device: Any = None) -> None:
+        self.array = data if isinstance(data, np.ndarray) else _elements(data, np.dtype(np.uint8))
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file, mapped into memory: see `adjoint.from_file`."""
+        return UntypedStorage(_mapped(filename, shared, nbytes, types.uint8))
+
+    @property
+    def filename(self) -> str | None:
+        """The file to which writes go, if the memory is one's."""
+        array = self.array
+        while array is not None and not isinstance(array, np.memmap):
+            array = getattr(array, "base", None)
+        return None if array is None or array.mode == "c" else str(array.filename)
+
+    @property
+    def device(self) -> Any:
+        """The CPU."""
+        return CPU
+
+    @property
+    def _cdata(self) -> int:
+        return self.data_ptr()
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return int(self.array.ctypes.data)
+
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return int(self.array.nbytes)
+
+    def size(self) -> int:
+        """Number of elements."""
+        return len(self)
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return 1
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    def bytes(self) -> Any:
+        """The bytes as an array, in the memory itself."""
+        return self.array.reshape(-1, order="A").view(np.uint8)
+
+    def untyped(self) -> UntypedStorage:
+        """The memory as bytes."""
+        return self
+
+    def elements(self, dtype: Any = None) -> Any:
+        """The bytes as elements of `dtype`, the default one unless given: what a tensor made of them takes."""
+        return self.bytes().view(numpy_dtype(dtype or default.floating))
+
+    def cpu(self) -> Self:
+        """This memory."""
+        return self
+
+    def clone(self) -> Self:
+        """The same bytes in memory of their own."""
+        return type(self)(self._flat().copy())
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(copied(self.array, memo))
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> Self:
+        """Write what another storage of this size has. Raises RuntimeError for another number of elements."""
+        if len(source) != len(self):
+            raise RuntimeError(f"size does not match, self was {len(self)} but source was {len(source)}")
+        self._flat()[:] = source._flat()
+        return self
+
+    def resizable(self) -> bool:
+        """False while an array of NumPy outside sees the memory."""
+        return not seen_outside(self.array)
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """False."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Whether the memory is a file's, or one that processes share."""
+        return self.filename is not None or id(owner(self.array)) in arenas
+
+    def byteswap(self, dtype: Any) -> None:
+        """Reverse the bytes of each element of `dtype`; of complex numbers those of either part."""
+        kind = numpy_dtype(dtype)
+        width = kind.itemsize // (2 if kind.kind == "c" else 1)
+        flat = self.bytes()
+        flat[:] = flat.reshape(-1, width)[:, ::-1].reshape(-1)
+
+    def _flat(self) -> Any:
+        return self.bytes()
+
+    def tolist(self) -> list[Any]:
+        """The elements."""
+        found: list[Any] = self._flat().tolist()
+        return found
+
+    def __getitem__(self, at: Any) -> Any:
+        return UntypedStorage(self.bytes()[at]) if isinstance(at, slice) else self.tolist()[at]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._flat()[at] = value._flat() if isinstance(value, UntypedStorage) else value
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def fill_(self, value: Any) -> Any:
+        """This value everywhere."""
+        self[:] = value
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self.array is other.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+
+class TypedStorage(UntypedStorage):
+    """The memory that a tensor sees, as elements."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any = 0, *, wrap_storage: Any = None, dtype: Any = None, device: Any = None) -> None:
+        kind = numpy_dtype(dtype or default.floating)
+        if wrap_storage is not None:
+            self.array = wrap_storage.bytes().view(kind)
+        else:
+            self.array = data if isinstance(data, np.ndarray) else _elements(data, kind)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+        return DTYPES[self.array.dtype]
+
+    @property
+    def _untyped_storage(self) -> UntypedStorage:
+        return UntypedStorage(self.array)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return UntypedStorage(self.array)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The name of the type, or the elements in another."""
+        if dtype is not None:
+            return TypedStorage(self._flat().astype(getattr(dtype, "dtype", dtype).numpy))
+        return f"{spoken.package}.{next(n for n, c in CONSTRUCTORS.items() if c.dtype is self.dtype)}"
+
+    def elements(self, dtype: Any = None) -> Any:
+        """The elements. Raises RuntimeError where those of another type are asked for."""
+        if dtype is not None and numpy_dtype(dtype) != self.array.dtype:
+            wanted, found = scalar_type(numpy_dtype(dtype)), scalar_type(self.array.dtype)
+            raise RuntimeError(f"Expected a Storage of type {wanted} or an UntypedStorage, but got {found}")
+        return self._flat()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.array.itemsize)
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return self.tolist()[at]
+
+    def _flat(self) -> Any:
+        return self.array.reshape(-1, order="A")
+
+
+def _cast(word: str, kind: types.dtype) -> None:
+    def converted(self: TypedStorage) -> TypedStorage:
+        return self if self.dtype is kind else TypedStorage(self._flat().astype(kind.numpy))
+
+    converted.__name__ = word
+    converted.__doc__ = f"The elements as {kind.name}."
+    setattr(TypedStorage, word, converted)
+
+
+for _word, _kind in {
+    "bool": types.bool_, "byte": types.uint8, "char": types.int8, "short": types.int16, "int": types.int32,
+    "long": types.int64, "half": types.float16, "bfloat16": types.bfloat16, "float": types.float32,
+    "double": types.float64, "complex_float": types.complex64, "complex_double": types.complex128,
+}.items():  # fmt: skip
+    _cast(_word, _kind)
+
+
+def _elements(data: Any, kind: np.dtype[Any]) -> Any:
+    """Zeros, as many as are asked for, or the elements of a sequence."""
+    return np.zeros(data, kind) if isinstance(data, (int, np.integer)) else np.array(data, kind)
+
+
+def _mapped(filename: Any, shared: bool, size: int, kind: types.dtype) -> Any:
+    from adjoint.functions.creation.buffers_dlpack import from_file
+
+    return owner(from_file(filename, shared, size, dtype=kind).array)
+
+
+class OfType(type):
+    """The class of typed constructors: a storage is an instance of the one of its dtype."""
+
+    dtype: types.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+    def __call__(cls, *data: Any) -> TypedStorage:
+        """Zeros, as many as are asked for, or the elements of a sequence."""
+        if len(data) > 1:
+            raise RuntimeError("Too many positional arguments: expected a size or a sequence")
+        if data and isinstance(data[0], str):
+            raise TypeError("invalid data type 'str'")
+        return TypedStorage(_elements(data[0] if data else 0, cls.dtype.numpy))
+
+    def from_buffer(cls, buffer: Any, byte_order: str = sys.byteorder, count: int = -1, offset: int = 0) -> Any:
+        """The elements of a buffer, whose bytes come in the order "little", "big" or "native", copied."""
+        kind = cls.dtype.numpy
+        if kind.kind == "b":
+            found = np.frombuffer(buffer, np.uint8, count, offset) != 0
+        elif is_bfloat16(kind):
+            found = np.frombuffer(buffer, kind, count, offset)
+        else:
+            order: Any = {"little": "<", "big": ">", "native": "="}[byte_order]
+            found = np.frombuffer(buffer, kind.newbyteorder(order), count, offset)
+        return TypedStorage(found.astype(kind))
+
+    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first elements of a file, mapped into memory: see `adjoint.from_file`."""
+        return TypedStorage(_mapped(filename, shared, size, cls.dtype))
+
+
+def _constructor(name: str, kind: types.dtype) -> Any:
+    about = f"Zeros, or the elements of a sequence, as {kind.name}; each storage of that type is an instance."
+    return OfType(name, (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
+
+
+BFloat16Storage, BoolStorage = _constructor("BFloat16Storage", types.bfloat16), _constructor("BoolStorage", types.bool_)
+ByteStorage, CharStorage = _constructor("ByteStorage", types.uint8), _constructor("CharStorage", types.int8)
+ShortStorage, IntStorage = _constructor("ShortStorage", types.int16), _constructor("IntStorage", types.int32)
+LongStorage, HalfStorage = _constructor("LongStorage", types.int64), _constructor("HalfStorage", types.float16)
+FloatStorage, DoubleStorage = _constructor("FloatStorage", types.float32), _constructor("DoubleStorage", types.float64)
+ComplexFloatStorage = _constructor("ComplexFloatStorage", types.complex64)
+ComplexDoubleStorage = _constructor("ComplexDoubleStorage", types.complex128)
+Storage = FloatStorage
+CONSTRUCTORS = {name: made for name, made in tuple(globals().items()) if isinstance(made, OfType) and name != "Storage"}

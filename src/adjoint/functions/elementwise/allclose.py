@@ -1,0 +1,55 @@
+"""Whether tensors agree: in each element but for a tolerance, in all of them, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype.dtype import promote
+from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.publish import public
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.reduction import reduction
+
+__all__ = ["allclose", "equal", "isclose"]
+
+
+@public()
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity.
+
+    Raises RuntimeError for a negative tolerance, and for operands of two types; TypeError for one that requires grad.
+    """
+    refuse_numbers("isclose", ("input", "other"), "", input, other)
+    for place, (label, tolerance) in enumerate((("rtol", rtol), ("atol", atol)), 3):
+        if isinstance(tolerance, Tensor) and tolerance.requires_grad:
+            raise TypeError(f"isclose(): argument '{label}' (position {place}) must be float, not Tensor")
+        if tolerance < 0:
+            raise RuntimeError(f"{label} must be greater than or equal to zero, but got {tolerance}")
+    if input.array.dtype.kind == "b":
+        input, other = (select.cast(x, dtype=promote((0,))) for x in (input, other))
+    near = comparison.le(
+        arithmetic.abs(arithmetic.sub(input, other)), arithmetic.add(arithmetic.mul(arithmetic.abs(other), rtol), atol)
+    )
+    same = comparison.logical_or(comparison.eq(input, other), comparison.logical_and(near, comparison.isfinite(other)))
+    if equal_nan:
+        same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(input), comparison.isnan(other)))
+    return same
+
+
+@public()
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """True if `isclose` holds everywhere."""
+    return _everywhere(isclose(input, other, rtol, atol, equal_nan))
+
+
+@public()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """True if both have the same shape and elements."""
+    if input.array.shape != other.array.shape:
+        return False
+    return _everywhere(comparison.eq(input, other))
+
+
+def _everywhere(truths: Any) -> bool:
+    return bool(reduction.all(truths, axes=tuple(range(truths.ndim)), keepdims=False))

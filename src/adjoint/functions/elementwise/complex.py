@@ -1,0 +1,185 @@
+"""Complex numbers: made of their parts, and taken apart again. Conjugates are computed at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype.dtype import DTYPES, complex64, complex128
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.tensor.tensor import Tensor, as_it_lies, method
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.elementwise.dtype_conversion import to
+from adjoint.functions.shape import shape
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.elementwise import complex as ops
+from adjoint.ops.elementwise.transcendental import cos, sin
+from adjoint.ops.movement import movement
+
+__all__ = [
+    "angle", "complex", "conj", "conj_physical", "imag", "is_complex", "polar", "real", "resolve_conj", "resolve_neg",
+    "sgn", "view_as_complex", "view_as_real",
+]  # fmt: skip
+
+angle = ops.angle
+public()(angle)
+
+
+@with_out
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """real + i imag. Raises RuntimeError unless both are floats of one type."""
+    _check_parts("complex", ("real", "imag"), real, imag)
+    return _of_parts(real, imag)
+
+
+@with_out
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """abs (cos angle + i sin angle). Raises RuntimeError unless both are floats of one type."""
+    _check_parts("polar", ("abs", "angle"), abs, angle)
+    return named(_of_parts(arithmetic.mul(abs, cos(angle)), arithmetic.mul(abs, sin(angle))), "PolarBackward0")
+
+
+def _of_parts(x: Tensor, y: Tensor) -> Tensor:
+    shape = broadcast_shapes(x.array.shape, y.array.shape)
+    parts = [movement.expand(t, shape=shape) for t in (x, y)]
+    return named(ops.joined(*parts), "ComplexBackward0")
+
+
+def _check_parts(name: str, labels: tuple[str, str], x: Tensor, y: Tensor) -> None:
+    refuse_numbers(name, labels, "", x, y)
+    kinds = [DTYPES[t.array.dtype] for t in (x, y)]
+    if any(kind.name not in ("float32", "float64") for kind in kinds):
+        raise RuntimeError(
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{scalar_type(kinds[0])} and {scalar_type(kinds[1])}"
+        )
+    if kinds[0] is not kinds[1]:
+        raise RuntimeError(
+            f"Expected object of scalar type {scalar_type(kinds[0])} but got scalar type {scalar_type(kinds[1])} for "
+            "second argument"
+        )
+
+
+@method
+def is_complex(input: Tensor) -> bool:
+    """True for a complex dtype."""
+    return bool(input.array.dtype.kind == "c")
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """The same memory as real numbers: the parts of each side by side, in a last dimension of size 2.
+
+    Raises RuntimeError for real tensors.
+    """
+    if not is_complex(input):
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return ops.view_as_real(input)
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """The same memory as complex numbers, of the parts side by side in the last dimension.
+
+    Raises RuntimeError for other types than floats, a last dimension of another size, and parts that lie apart.
+    """
+    kind = DTYPES[input.array.dtype]
+    if kind.name not in ("float32", "float64"):
+        raise RuntimeError(
+            f"view_as_complex is only supported for float and double tensors, but got a tensor of type {kind.name}"
+        )
+    if not input.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if input.array.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    steps = [step // kind.itemsize for step in as_it_lies(input).strides]
+    if steps[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(step % 2 for step in steps[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    return ops.view_as_complex(input)
+
+
+def real(input: Tensor) -> Tensor:
+    """The real parts, in the same memory; a real tensor itself."""
+    return ops.real(input)
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary parts, in the same memory. Raises RuntimeError for real tensors."""
+    if not is_complex(input):
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return ops.imag(input)
+
+
+@method
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate; a real tensor itself."""
+    return ops.conj(input) if is_complex(input) else input
+
+
+@public(inplace=True)
+@with_out
+def conj_physical(input: Tensor) -> Tensor:
+    """The complex conjugate; a real tensor itself."""
+    return named(ops.conj(input), "ConjPhysicalBackward0") if is_complex(input) else input
+
+
+@public(inplace=True)
+@with_out
+def sgn(input: Tensor) -> Tensor:
+    """x / |x| of complex numbers, and 0 of 0; of real ones the sign."""
+    return ops.sgn(input) if is_complex(input) else arithmetic.sign(input)
+
+
+@method
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugates are computed at once."""
+    return input
+
+
+@method
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: negatives are computed at once."""
+    return input
+
+
+@method
+def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor as complex64."""
+    return to(self, complex64, memory_format=memory_format)
+
+
+@method
+def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor as complex128."""
+    return to(self, complex128, memory_format=memory_format)
+
+
+def _adjoint(self: Tensor) -> Tensor:
+    """The last two dimensions exchanged, and conjugated. Raises RuntimeError for a vector."""
+    if self.ndim == 1:
+        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return conj(shape.transpose(self, -2, -1))
+
+
+def _conjugate_transpose(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix. Raises RuntimeError for other ranks but 0."""
+    if self.ndim not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+    return conj(shape.transpose(self, 0, 1)) if self.ndim else self
+
+
+def _written(part: Any) -> Any:
+    def write(self: Any, value: Any) -> None:
+        view: Any = part(self)
+        view.copy_(value) if isinstance(value, Tensor) else view.fill_(value)
+
+    return write
+
+
+setattr(Tensor, "real", property(real, _written(real)))  # noqa: B010  mypy would take a plain assignment for a mistake
+setattr(Tensor, "imag", property(imag, _written(imag)))  # noqa: B010
+setattr(Tensor, "mH", property(_adjoint))  # noqa: B010
+setattr(Tensor, "H", property(_conjugate_transpose))  # noqa: B010
+setattr(Tensor, "adjoint", _adjoint)  # noqa: B010

@@ -1,0 +1,171 @@
+"""Other element types, and values written as a whole."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+from adjoint.core.dtype import dtype as dtypes
+from adjoint.core.dtype.device import CPU, device, require_cpu
+from adjoint.core.dtype.dtype import numpy_dtype
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.memory_format import preserve_format
+from adjoint.core.tensor.meta import Absent, beside, moved
+from adjoint.core.tensor.tensor import Tensor, as_it_lies, method
+from adjoint.functions.api.memory_format import order_of
+from adjoint.functions.creation import creation
+from adjoint.functions.elementwise.pointwise import clone
+from adjoint.functions.shape.shape import contiguous, expand
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement.memory_format import channels_lie_last, laid
+from adjoint.ops.mutation.inplace import content_of, write
+
+__all__: list[str] = []
+
+
+@method
+def to(
+    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """The tensor in another dtype; itself if it has it already. Devices other than the CPU raise RuntimeError."""
+    for given in args:
+        if isinstance(given, Tensor):
+            dtype, device = given.dtype, given.device
+        elif isinstance(given, (str, _Device)) or type(given) is int:
+            device = given
+        elif not isinstance(given, bool):
+            dtype = given
+    if device is not None:
+        self = moved(self, device)
+    if dtype is None or numpy_dtype(dtype) == self.array.dtype:
+        out = clone(self) if copy else self
+    else:
+        target = numpy_dtype(dtype)
+        if self.array.dtype.kind == "c" and target.kind not in "cb":
+            warn_user("Casting complex values to real discards the imaginary part", UserWarning)
+        out = select.cast(self, dtype=target)
+    return out if memory_format in (None, preserve_format) else _formatted(out, memory_format)
+
+
+def _formatted(x: Tensor, memory_format: Any) -> Tensor:
+    """x itself if it lies so, else a copy; where sizes of 1 leave that open, the strides of their dimensions tell."""
+    order, last = order_of(x, memory_format), channels_lie_last(as_it_lies(x))
+    if order:
+        return x if last else laid(x, order=order)
+    return select.copy(x) if last else contiguous(x)
+
+
+_Device = device
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of `other`."""
+    return to(self, other.dtype)
+
+
+@method
+def cpu(self: Tensor) -> Tensor:
+    """The tensor itself: it is on the CPU. Raises NotImplementedError for one without values."""
+    return self if type(self.array) is not Absent else moved(self, CPU)
+
+
+def _other_device(name: str) -> None:
+    def move(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+        require_cpu(name)
+        return self
+
+    move.__name__ = name
+    move.__doc__ = "Raises DeviceError: adjoint computes on the CPU only."
+    method(move)
+
+
+_other_device("cuda")
+_other_device("xpu")
+
+
+def _conversion(name: str, kind: dtypes.dtype) -> None:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        return to(self, kind, memory_format=memory_format)
+
+    convert.__name__ = name
+    convert.__doc__ = f"The tensor as {kind.name}."
+    method(convert)
+
+
+for _name, _kind in {
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "int": dtypes.int32,
+    "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8, "bool": dtypes.bool_,
+}.items():  # fmt: skip
+    _conversion(_name, _kind)
+
+
+@method
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the values of `src`, a tensor or a number, broadcast and converted, into this tensor."""
+    if not isinstance(src, Tensor):
+        if not isinstance(src, Number):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        src = creation.tensor(src)
+    out = src if src.array.dtype == self.array.dtype else select.cast(src, dtype=self.array.dtype)
+    if out.array.shape != self.array.shape:
+        out = expand(out, self.array.shape)
+    return write(self, content_of(out, self), "copy_")
+
+
+@method
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write one value into every element."""
+    if isinstance(value, Tensor):
+        return copy_(self, value)
+    return write(self, creation.full_like(self, value), "fill_")
+
+
+@method
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros."""
+    return fill_(self, 0)
+
+
+@method
+def new_zeros(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
+    """Zeros of this dtype."""
+    return creation.zeros(
+        *size, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad, **named
+    )
+
+
+@method
+def new_ones(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, **named: Any,
+) -> Tensor:  # fmt: skip
+    """Ones of this dtype."""
+    return creation.ones(
+        *size, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad, **named
+    )
+
+
+@method
+def new_full(
+    self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """One value, of this dtype."""
+    return creation.full(
+        size, fill_value, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad
+    )
+
+
+@method
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A copy of `data` in this dtype."""
+    return creation.tensor(data, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad)

@@ -1,0 +1,112 @@
+"""Activation functions that let through, shrink or gate: soft and hard ones, with learned and computed slopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import in_float32, lowering
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import in_place, named
+from adjoint.functions.elementwise.activation import softplus
+from adjoint.functions.shape.join import split
+from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.movement import movement
+
+__all__ = ["celu", "glu", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink", "softsign"]
+
+
+def _finish(input: Tensor, out: Any, inplace: bool, name: str) -> Any:
+    return in_place(lambda _: out, name)(input) if inplace else out
+
+
+def _kept(input: Tensor, inplace: bool) -> Any:
+    """The input, or a copy where it will be written: the gradient needs the values before."""
+    return select.copy(input) if inplace else input
+
+
+@in_float32
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha (e^(x / alpha) - 1). Raises RuntimeError for an alpha of 0. Source: Barron, 2017."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    x = _kept(input, inplace)
+    above = comparison.gt(x, 0.0)
+    below = select.where(above, 0.0, arithmetic.div(x, alpha))  # keeps the branch not chosen finite
+    out = select.where(above, x, arithmetic.mul(transcendental.expm1(below), alpha))
+    return _finish(input, out, inplace, "celu_")
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x where |x| > lambd, else 0."""
+    return select.where(comparison.le(arithmetic.abs(input), lambd), 0.0, input)
+
+
+@with_out
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x brought nearer to 0 by lambd, but not beyond. Raises RuntimeError for lambd < 0."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be in range [0, inf), but found {lambd}")
+    shrunk = select.where(comparison.gt(input, 0.0), arithmetic.sub(input, lambd), arithmetic.add(input, lambd))
+    return select.where(comparison.le(arithmetic.abs(input), lambd), 0.0, shrunk)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return arithmetic.div(input, arithmetic.add(arithmetic.abs(input), 1.0))
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """x / 6 + 1/2, limited to [0, 1]; at the limits the gradient is 0."""
+    inner = arithmetic.div(arithmetic.add(input, 3.0), 6.0)
+    upper = select.where(comparison.ge(input, 3.0), 1.0, inner)
+    return _finish(input, select.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
+
+
+@in_float32
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x (x + 3) / 6 between -3 and 3, below 0, above x. Source: Howard et al., 2019."""
+    x = _kept(input, inplace)
+    middle = select.where(comparison.ge(arithmetic.abs(x), 3.0), 0.0, x)  # keeps the branch not chosen finite
+    inner = arithmetic.div(arithmetic.mul(middle, arithmetic.add(middle, 3.0)), 6.0)
+    upper = select.where(comparison.ge(x, 3.0), x, inner)
+    return _finish(input, select.where(comparison.le(x, -3.0), 0.0, upper), inplace, "hardswish_")
+
+
+@in_float32
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
+    x = _kept(input, inplace)
+    out = arithmetic.mul(x, transcendental.tanh(softplus(x)))
+    return _finish(input, named(out, "MishBackward0"), inplace, "mish_")
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a σ(b) of the two halves a and b along `dim`. Raises RuntimeError for odd sizes. Source: Dauphin et al., 2016."""
+    if not input.ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
+    a, b = split(input, [size // 2] * 2, axis)
+    return arithmetic.mul(a, transcendental.sigmoid(b))
+
+
+@lowering
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where x > 0, else weight · x, with one weight for all or one for each channel (dimension 1).
+
+    Raises RuntimeError for other numbers of weights. Source: He et al., 2015.
+    """
+    shape = input.array.shape
+    channels = shape[1] if len(shape) > 1 else 1
+    if weight.numel() not in (1, channels) or weight.ndim > 1:
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{weight.numel()} and channel size = {channels}."
+        )
+    if weight.ndim and len(shape) != 1:
+        weight = movement.reshape(weight, shape=(1, weight.numel(), *(1 for _ in shape[2:])) if len(shape) > 1 else ())
+    return select.where(comparison.gt(input, 0.0), input, arithmetic.mul(weight, input))

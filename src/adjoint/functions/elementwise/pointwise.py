@@ -1,0 +1,359 @@
+"""Functions of single elements."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from numpy import ndarray
+
+from adjoint.core.dtype.dtype import promote
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.families import NUMBERS, taking
+from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.memory_format import order_of
+from adjoint.functions.api.out import into, with_out
+from adjoint.functions.api.publish import in_place, named, operator_in_place, public
+from adjoint.functions.indexing.gather import nonzero
+from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select
+from adjoint.ops.elementwise import clamp as limiting
+from adjoint.ops.elementwise.arithmetic import (
+    abs,
+    ceil,
+    floor,
+    floor_divide,
+    fmod,
+    maximum,
+    minimum,
+    neg,
+    reciprocal,
+    relu,
+    remainder,
+    rsqrt,
+    sign,
+    sqrt,
+    square,
+    trunc,
+)  # fmt: skip
+from adjoint.ops.elementwise.bitwise import (
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
+from adjoint.ops.elementwise.comparison import (
+    eq,
+    ge,
+    gt,
+    isfinite,
+    isinf,
+    isnan,
+    le,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    ne,
+)  # fmt: skip
+from adjoint.ops.elementwise.transcendental import (
+    acos,
+    asin,
+    atan,
+    atan2,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    sigmoid,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)  # fmt: skip
+from adjoint.ops.movement.memory_format import laid
+
+__all__ = [
+    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2",
+    "asin", "atan", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clip", "clone", "cos", "cosh", "div", "divide", "eq",
+    "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt",
+    "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal", "log", "log10", "log1p", "log2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul",
+    "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
+    "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan", "tanh", "true_divide",
+    "trunc", "where",
+]  # fmt: skip
+
+atan2, maximum, minimum = taking("", atan2, maximum, minimum)
+logical_and, logical_or, logical_xor = taking("", logical_and, logical_or, logical_xor)
+eq, ge, gt, le, lt, ne, fmod = taking("y", eq, ge, gt, le, lt, ne, fmod)
+bitwise_and, bitwise_or, bitwise_xor, remainder = taking("xy", bitwise_and, bitwise_or, bitwise_xor, remainder)
+bitwise_left_shift, bitwise_right_shift = taking("xy", bitwise_left_shift, bitwise_right_shift)
+(_power,) = taking("xy", arithmetic.pow)
+
+_PLAIN: tuple[Any, ...] = (
+    abs, acos, asin, atan, atan2, bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift,
+    bitwise_xor, ceil, cos, cosh, eq, erf, exp, exp2, expm1, floor, floor_divide, fmod, ge, gt, le, log, log10,
+    log1p, log2, logical_and, logical_not, logical_or, logical_xor, lt, ne, neg, reciprocal, relu, remainder, rsqrt,
+    sigmoid, sign, sin, sinh, sqrt, square, tan, tanh, trunc,
+)  # fmt: skip
+for _f in _PLAIN:
+    public(inplace=True)(_f)
+for _f in (isfinite, isinf, isnan, maximum, minimum):
+    public()(_f)
+
+absolute, arccos, arcsin, arctan, arctan2, negative = abs, acos, asin, atan, atan2, neg
+greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
+for _name in (
+    "absolute", "arccos", "arcsin", "arctan", "arctan2", "negative", "greater", "greater_equal", "less", "less_equal",
+    "not_equal",
+):  # fmt: skip
+    setattr(Tensor, _name, globals()[_name])
+    setattr(Tensor, f"{_name}_", in_place(globals()[_name], f"{_name}_"))
+
+
+@public(inplace=True)
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """input to the power `exponent`. Raises RuntimeError for integers to negative integer powers."""
+    return _power(input, exponent, out=out)
+
+
+@public(inplace=True)
+@with_out
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number of so many decimals, halves to the even one."""
+    if decimals == 0:
+        return arithmetic.round(input)
+    scale = 10.0**decimals
+    return arithmetic.div(arithmetic.round(arithmetic.mul(input, scale)), scale)
+
+
+@public(inplace=True)
+def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input + alpha · other; of three operands, as programs of old have them, alpha is the second."""
+    if last is not None:
+        other, alpha = last, _older("add", "alpha", other)
+    if out is not None:
+        return into(out, add, input, other, alpha=alpha)
+    return arithmetic.add(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
+
+
+@public("subtract", inplace=True)
+def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input - alpha · other; of three operands, as programs of old have them, alpha is the second."""
+    if last is not None:
+        other, alpha = last, _older("sub", "alpha", other)
+    if out is not None:
+        return into(out, sub, input, other, alpha=alpha)
+    return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
+
+
+def _older(name: str, factor: str, given: Any) -> Any:
+    """The factor that programs of old gave ahead of the operands, with a warning."""
+    warn_user(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning)
+    return given
+
+
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha · other in the common type of input and other, in which alpha takes no part."""
+    common = promote(getattr(v, "array", v) for v in (input, other))
+    if common.kind in "iub" and isinstance(alpha, float):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if common.kind != "b" and isinstance(alpha, bool):
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if common.kind != "c" and isinstance(alpha, complex):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if isinstance(other, (int, float, complex)):
+        return other and bool(alpha) if isinstance(other, bool) else other * alpha
+    if getattr(other, "array", other).dtype != common:
+        other = select.cast(other, dtype=common)
+    return arithmetic.mul(other, bool(alpha) if common.kind == "b" else alpha)
+
+
+@public()
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha · input."""
+    refuse_numbers("rsub", ("input", "other"), "y", input, other)
+    return sub(other, input, alpha=alpha)
+
+
+@public("multiply", inplace=True)
+def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    """input · other."""
+    return arithmetic.mul(input, other, out=out)
+
+
+@public("divide", "true_divide", inplace=True)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError for other modes."""
+    if rounding_mode is None:
+        return arithmetic.div(input, other, out=out)
+    if out is not None:
+        return into(out, div, input, other, rounding_mode=rounding_mode)
+    if rounding_mode in ("floor", "trunc"):
+        quotient = arithmetic.floor_divide if rounding_mode == "floor" else _truncated_quotient
+        return named(quotient(input, other), "DivBackward2", rounding_mode=rounding_mode)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
+
+
+def _truncated_quotient(x: Any, y: Any) -> Tensor:
+    if promote(getattr(v, "array", v) for v in (x, y)).kind in "fV":
+        return arithmetic.trunc(arithmetic.div(x, y))
+    # integers: exact, so not by way of floats; the remainder of `fmod` has the sign of x
+    return arithmetic.floor_divide(arithmetic.sub(x, arithmetic.fmod(x, y)), y)
+
+
+subtract, multiply, divide, true_divide = sub, mul, div, div
+
+
+@public("clip", inplace=True)
+@with_out
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """`input` limited to [min, max], NaN stays; gradient 0 where it was limited. Raises RuntimeError without bounds."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
+        return limiting.limited(input, low=min, high=max)
+    out: Any = input
+    if isinstance(min, Tensor) and isinstance(max, Tensor):  # the three together have one type
+        common = promote(x.array for x in (input, min, max))
+        out, min, max = (x if x.array.dtype == common else select.cast(x, dtype=common) for x in (input, min, max))
+    if min is not None:
+        out = _limited(out, min, comparison.lt)
+    if max is not None:
+        out = _limited(out, max, comparison.gt)
+    return out
+
+
+def _is_bound(number: Any) -> bool:
+    """True for a number that is not NaN, and for None."""
+    return number is None or (type(number) in NUMBERS and number == number)
+
+
+def _limited(x: Any, bound: Any, beyond: Any) -> Any:
+    """`bound` where x is beyond it, or where it is NaN."""
+    outside = beyond(x, bound)
+    if isinstance(bound, Tensor) and bound.array.dtype.kind in "fV":
+        outside = comparison.logical_or(outside, comparison.isnan(bound))
+    return select.where(outside, bound, x)
+
+
+clip = clamp
+
+
+@public(inplace=True)
+@with_out
+@in_float32
+def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
+    if last is not None:
+        tensor1, tensor2, value = tensor2, last, _older("addcmul", "value", tensor1)
+    scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
+    return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
+
+
+@public(inplace=True)
+@with_out
+@in_float32
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 / tensor2; of four operands, as programs of old have them, value is the second.
+
+    Raises RuntimeError where tensor1 and tensor2 are integers.
+    """
+    if last is not None:
+        tensor1, tensor2, value = tensor2, last, _older("addcdiv", "value", tensor1)
+    if all(isinstance(x, Tensor) and x.array.dtype.kind in "iub" for x in (tensor1, tensor2)):
+        raise RuntimeError("Integer division with addcdiv is no longer supported: make tensor1 or tensor2 floating")
+    scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
+    return arithmetic.add(input, arithmetic.div(scaled, tensor2))
+
+
+@public(inplace=True)
+@with_out
+@in_float32
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight (end - input), computed from the nearer end. Raises RuntimeError for two types."""
+    kind = getattr(end, "dtype", input.dtype)
+    if kind is not input.dtype:
+        raise RuntimeError(f"expected dtype {input.dtype.name} for `end` but got dtype {kind.name}")
+    gap = arithmetic.sub(end, input)
+    if isinstance(weight, Tensor):
+        near = arithmetic.add(input, arithmetic.mul(gap, weight))
+        far = arithmetic.sub(end, arithmetic.mul(gap, arithmetic.sub(1.0, weight)))
+        return select.where(comparison.lt(arithmetic.abs(weight), 0.5), near, far)
+    if builtins.abs(weight) < 0.5:
+        return arithmetic.add(input, arithmetic.mul(gap, weight))
+    return arithmetic.sub(end, arithmetic.mul(gap, 1.0 - weight))
+
+
+@public(inplace=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value` where `mask`, else `input`. Raises RuntimeError for a mask that is not bool, a value that is not 0-d."""
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if not isinstance(value, Tensor):
+        value = select.number_in(value, input.array.dtype)
+    elif value.ndim:
+        raise RuntimeError(
+            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    elif value.array.dtype != input.array.dtype:
+        if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
+            raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
+        value = select.cast(value, dtype=input.array.dtype)
+    out = select.choose(mask, value, input)  # of which PyTorch gives a row-major copy
+    return named(out if out.is_contiguous() else select.copy(out), "MaskedFillBackward0")
+
+
+@with_out
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """`input` where `condition`, else `other`; the branch not chosen gets a gradient of zero.
+
+    With the condition alone, the positions where it is true, one vector for each dimension. Raises RuntimeError for a
+    condition that is not bool.
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if condition.array.dtype.kind != "b":
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
+    return select.choose(condition, input, other)
+
+
+def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
+    """`self` where `condition`, else `other`."""
+    return where(condition, self, other)
+
+
+@public()
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy in memory of its own, which lies as `memory_format` says, else as `input`; gradients flow through it."""
+    array = input.array
+    if memory_format is None and type(array) is ndarray and len(array.shape) < 3 and array.flags.c_contiguous:
+        return select.copy(input)
+    order = order_of(input, memory_format)
+    return laid(input, order=order) if order else select.copy(input)
+
+
+_IN_PLACE_OPERATORS = {
+    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
+    "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow, "and": bitwise.bitwise_and,
+    "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor, "lshift": bitwise.bitwise_left_shift,
+    "rshift": bitwise.bitwise_right_shift,
+}  # fmt: skip
+for _name, _f in _IN_PLACE_OPERATORS.items():
+    setattr(Tensor, f"__i{_name}__", operator_in_place(_f, f"{_name}_"))
+setattr(Tensor, "__rdiv__", vars(Tensor)["__rtruediv__"])  # noqa: B010
+setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake

@@ -1,0 +1,191 @@
+"""Elements at positions that are data themselves: gather, scatter, masks and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.eager_kernels import source
+from adjoint.core.op.op import apply, computed
+from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.runtime.mode import unusual
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import into, with_out
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.indexing.getitem import getitem
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+
+__all__ = [
+    "gather", "index_select", "masked_select", "nonzero", "scatter_add", "take_along_dim", "tril", "triu",
+]  # fmt: skip
+
+
+def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
+    """Raise RuntimeError for an index that is not of integers, has another rank, is too large or out of range."""
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if index.ndim != input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    for d, (n, m) in enumerate(zip(index.array.shape, input.array.shape, strict=True)):
+        if d != axis and n > m:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(index.array.shape)} to be no larger than "
+                "self "
+                f"{list(input.array.shape)} apart from dimension {axis}"
+            )
+    size = input.array.shape[axis] if input.ndim else 1
+    if indexing.within(index, size):
+        return
+    complaint = f"index {{}} is out of bounds for dimension {axis} with size {size}"
+    indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
+
+
+@public()
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; `index` has the rank of `input`."""
+    rank = len(input.array.shape)
+    axis = one_dim(dim, rank)
+    if 0 in index.array.shape:
+        none = movement.slice(movement.reshape(input, shape=(input.numel(),)), bounds=((0, 0, 1),))
+        return movement.reshape(none, shape=index.array.shape)
+    if rank < 2 and {rank, index.ndim} == {0, 1}:  # a 0-d tensor is taken as one dimension, as PyTorch does
+        flat, at = (movement.reshape(x, shape=(x.numel(),)) for x in (input, index))
+        out = gather(flat, 0, at)
+        return movement.reshape(out, shape=index.array.shape)
+    if axis == rank - 1 and source.enabled and not unusual.count:
+        x, indices = input.array, index.array
+        if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
+            return computed(indexing.gather.op, (input, index), {"axis": axis}, found)  # type: ignore[attr-defined]
+    _check_index("gather", index, input, axis)
+    return indexing.gather(input, index, axis=axis)
+
+
+@public()
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`."""
+    if indices.array.dtype != np.int64:
+        raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
+    if dim is None:
+        flat, at = (movement.reshape(v, shape=(v.numel(),)) for v in (input, indices))
+        return gather(flat, 0, at)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} "
+            "dimensions "
+            f"for input, and {indices.ndim} dimensions for indices"
+        )
+    axis = one_dim(dim, input.ndim)
+    x, at = input.array.shape, indices.array.shape
+    common = _common((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
+    source, taken = ((*common[:axis], shape[axis], *common[axis + 1 :]) for shape in (x, at))
+    # here they may count from the end
+    indices = select.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
+    return gather(movement.expand(input, shape=source), axis, movement.expand(indices, shape=taken))
+
+
+def _common(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
+
+@public(inplace=True)
+@in_float32
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """`input` with src added at `index` along `dim`; repeated positions add up."""
+    axis = one_dim(dim, input.ndim)
+    if not index.numel():
+        return select.copy(input)
+    _check_index("scatter_add", index, input, axis)
+    if src.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and {src.dtype}"
+        )
+    part = src
+    if src.array.shape != index.array.shape:
+        part = movement.slice(src, bounds=tuple((0, n, 1) for n in index.array.shape))
+    return arithmetic.add(input, indexing.scatter_add(part, index, shape=input.array.shape, axis=axis))
+
+
+@public()
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of `input` along `dim` at the positions `index`, a vector.
+
+    Raises IndexError for positions outside the first dimension, RuntimeError for those outside another.
+    """
+    axis = one_dim(dim, input.ndim)
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    size = input.array.shape[axis] if input.ndim else 1
+    if not size and index.numel() and input.ndim > 1:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    if axis:
+        complaint = f"INDICES element is out of DATA bounds, id={{}} axis_dim={size}"
+        indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
+    else:
+        indexing.check_range(index, size, "index out of range in self: {}", low=0)
+    at = index if index.ndim else movement.reshape(index, shape=(1,))
+    if not input.ndim:
+        if index.numel() != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
+        return select.copy(input)
+    op: Any = indexing.index
+    return named(apply(op.op, (input, at), {"pattern": (None,) * axis + (0,)}), "IndexSelectBackward0")
+
+
+@public()
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
+    """The positions of the elements that are not zero: (count, ndim), or one vector for each dimension."""
+    if out is not None:
+        if as_tuple:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        return into(out, nonzero, input)
+    array = input.numpy_view("nonzero()")
+    if not array.ndim:
+        return (wrap(np.flatnonzero(array)),) if as_tuple else wrap(np.zeros((int(bool(array)), 0), np.int64))
+    found = np.nonzero(array)
+    return tuple(map(wrap, found)) if as_tuple else wrap(np.stack(found, 1))
+
+
+@public()
+@with_out
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `input` where `mask` is true, as a vector."""
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
+    shape = _common(input.array.shape, mask.array.shape)
+    if not shape:
+        shape = (1,)
+    chosen = getitem(movement.expand(input, shape=shape), movement.expand(mask, shape=shape))
+    return named(chosen, "MaskedSelectBackward0")
+
+
+def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    n, m = input.array.shape[-2:]
+    mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
+    out = select.where(constant(mask), input, np.asarray(0, input.array.dtype))
+    return named(out, f"{name.capitalize()}Backward0")
+
+
+@public(inplace=True)
+@with_out
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The elements on and below the diagonal, zeros above."""
+    return _triangle("tril", input, True, diagonal)
+
+
+@public(inplace=True)
+@with_out
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The elements on and above the diagonal, zeros below."""
+    return _triangle("triu", input, False, diagonal)

@@ -1,0 +1,323 @@
+"""Writing, adding and folding at positions that are data: along one dimension, or at index arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.runtime.deterministic import alert
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.indexing.gather import _check_index, _common
+from adjoint.functions.indexing.gather import scatter_add as _scatter_add
+from adjoint.functions.indexing.getitem import Plan, _fitted, _indexed_shape, _viewed, masked
+from adjoint.functions.indexing.traced_masks import scattered
+from adjoint.ops.elementwise import arithmetic, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.indexing import scatter as ops
+from adjoint.ops.movement import movement
+from adjoint.ops.mutation import view_update
+
+__all__ = [
+    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put", "scatter",
+    "scatter_reduce", "take",
+]  # fmt: skip
+
+
+@public(inplace=True)
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """`input` with src, or one value, at `index` along `dim`; `reduce` "add" or "multiply" combines them with it.
+
+    Raises RuntimeError for an index out of range, or a src of another type.
+    """
+    axis = one_dim(dim, input.ndim)
+    source = src if src is not None else value
+    if source is None:
+        raise TypeError("scatter(): expected a src or a value")
+    if not index.numel():
+        return select.copy(input)
+    _check_index("scatter", index, input, axis)
+    if not isinstance(source, Tensor):
+        source = np.asarray(source).astype(input.array.dtype)
+    elif source.array.dtype != input.array.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if reduce is None:
+        part = _first(source, index) if isinstance(source, Tensor) else source
+        out = ops.scatter(input, part, index, axis=axis)
+        return out if isinstance(source, Tensor) else named(out, "ScatterBackward1")
+    if reduce not in ("add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    spread = source if isinstance(source, Tensor) else wrap(np.broadcast_to(source, index.array.shape))
+    if reduce == "add":
+        return _scatter_add(input, axis, index, spread)
+    return ops.scatter_reduce(input, spread, index, axis=axis, reduce="prod", include_self=True)
+
+
+def _first(source: Tensor, index: Tensor) -> Any:
+    """The part of `source` that `index` speaks of."""
+    shape = index.array.shape
+    if source.array.shape == shape or source.ndim != len(shape):
+        return source
+    return movement.slice(source, bounds=tuple((0, n, 1) for n in shape))
+
+
+@public(inplace=True)
+@in_float32
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """The "sum", "prod", "mean", "amax" or "amin" of `input` and all that src brings to `index` along `dim`.
+
+    Where src brings nothing, `input` stays; not `include_self`: of what src brings alone. Extremes share the gradient.
+    """
+    axis = one_dim(dim, input.ndim)
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError("reduce argument must be either sum, prod, mean, amax or amin, got " + str(reduce))
+    if not index.numel():
+        return select.copy(input)
+    _check_index("scatter", index, input, axis)
+    if src.array.dtype != input.array.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    part = _first(src, index)
+    if reduce in ("prod", "amax", "amin"):
+        return ops.scatter_reduce(input, part, index, axis=axis, reduce=reduce, include_self=include_self)
+    start = input if include_self else ops.scatter(input, np.zeros((), input.array.dtype), index, axis=axis)
+    shape = input.array.shape
+    total = arithmetic.add(start, indexing.scatter_add(part, index, shape=shape, axis=axis))
+    if reduce == "mean":
+        ones = wrap(np.ones(index.array.shape, input.array.dtype))
+        count = indexing.scatter_add(ones, index, shape=shape, axis=axis)
+        one = wrap(np.ones((), count.array.dtype))
+        count = arithmetic.maximum(arithmetic.add(count, 1 if include_self else 0), one)
+        whole = input.array.dtype.kind in "iub"
+        total = arithmetic.floor_divide(total, count) if whole else arithmetic.div(total, count)
+    return named(total, "ScatterReduceBackward0")
+
+
+def _rows(name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | None) -> tuple[int, Tensor, Any]:
+    """The dimension, the vector of positions, checked, and the source for them."""
+    axis = one_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index.ndim})")
+    if index.array.dtype.kind not in "iu":
+        raise IndexError(f"{name}(): Expected dtype int64 for index.")
+    at = index if index.ndim else movement.reshape(index, shape=(1,))
+    size = input.array.shape[axis] if input.ndim else 1
+    adds = name == "index_add"
+    if source is not None and adds:
+        _check_added(input, axis, at, source)
+    complaint = f"{name}(): index {{}} is out of bounds for dimension {axis} with size {size}"
+    low = -size if source is None else 0  # as in PyTorch, where `index_fill` alone counts from the end too
+    indexing.check_range(at, size, complaint, low=low, error=RuntimeError if adds and input.ndim > 1 else IndexError)
+    if source is None:
+        return axis, at, None
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{name}(): self ({input.dtype.name}) and source ({source.dtype.name}) must have the same scalar type"
+        )
+    wanted = (*input.array.shape[:axis], at.array.shape[0], *input.array.shape[axis + 1 :]) if input.ndim else (1,)
+    if source.array.shape != wanted:
+        if source.numel() != int(np.prod(wanted)) or source.ndim > 1:
+            raise RuntimeError(
+                f"{name}(): Source/destination tensor must have same slice shapes: expected {list(wanted)}, got "
+                f"{list(source.array.shape)}"
+            )
+        source = movement.reshape(source, shape=wanted)
+    return axis, at, source
+
+
+def _check_added(input: Tensor, axis: int, index: Tensor, source: Tensor) -> None:
+    """Raise RuntimeError for a source of another number of slices than indices, or of slices of another shape."""
+    x, added = input.array.shape, source.array.shape
+    apart = (*x[:axis], *x[axis + 1 :]) != (*added[:axis], *added[axis + 1 :]) or len(x) != len(added)
+    if apart and max(len(added), len(x)) > 1:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(x)} source.shape = {list(added)}"
+        )
+    slices = added[axis] if added else 1
+    if index.array.shape[0] != slices:
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index.array.shape[0]}) should be equal to source.size(dim): "
+            f"({slices}), for dim: {axis}"
+        )
+
+
+def _lined(input: Tensor) -> Tensor:
+    return input if input.ndim else movement.reshape(input, shape=(1,))
+
+
+@public(inplace=True)
+@in_float32
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    """`input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
+    axis, at, part = _rows("index_add", index, input, dim, source)
+    if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
+        raise RuntimeError(
+            f"index_add(): For integral input tensors, argument alpha must not be a floating point number, got {alpha}"
+        )
+    part = part if alpha == 1 else arithmetic.mul(part, alpha)
+    x = _lined(input)
+    params = {"shape": x.array.shape, "pattern": (None,) * axis + (0,)}
+    added = apply(indexing.index_add.op, (part, at), params)  # type: ignore[attr-defined]
+    out = arithmetic.add(x, added)
+    return named(out if input.ndim else movement.reshape(out, shape=()), "IndexAddBackward0")
+
+
+@public(inplace=True)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`input` with the slices `index` along `dim` replaced by those of `source`."""
+    axis, at, part = _rows("index_copy", index, input, dim, source)
+    return named(_put(input, part, axis, at), "IndexCopyBackward0")
+
+
+@public(inplace=True)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """`input` with one value in its slices `index` along `dim`. Raises RuntimeError for a value with dimensions."""
+    axis, at, _ = _rows("index_fill", index, input, dim, None)
+    if isinstance(value, complex) and input.array.dtype.kind != "c":
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    if not isinstance(value, Tensor):
+        value = np.asarray(value).astype(input.array.dtype)
+    elif value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    elif value.array.dtype != input.array.dtype:
+        value = select.cast(value, dtype=input.array.dtype)
+    if isinstance(value, Tensor) and value.requires_grad:  # a position named twice still holds one value
+        none = constant(np.zeros(input.array.shape, np.bool_))
+        out = select.where(_put(none, np.asarray(True), axis, at), value, input)
+        return named(out, "IndexFillBackward1")
+    return named(_put(input, value, axis, at), "IndexFillBackward0")
+
+
+def _put(input: Tensor, value: Any, axis: int, at: Tensor) -> Tensor:
+    op: Any = view_update.put_index
+    out = apply(op.op, (_lined(input), value, at), {"pattern": (None,) * axis + (0,)})
+    return out if input.ndim else movement.reshape(out, shape=())
+
+
+@public(inplace=True)
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """`scatter_reduce` with whole slices: the "prod", "mean", "amax" or "amin" of those that meet at a position."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    axis, at, part = _rows("index_reduce", index, input, dim, source)
+    shape = tuple(-1 if d == axis else 1 for d in range(max(input.ndim, 1)))
+    along = movement.reshape(at, shape=(*shape[:axis], at.numel(), *shape[axis + 1 :]))
+    spread = movement.expand(along, shape=part.array.shape)
+    out = scatter_reduce(_lined(input), axis, spread, part, reduce, include_self=include_self)
+    return named(out if input.ndim else movement.reshape(out, shape=()), "IndexReduceBackward0")
+
+
+@public(inplace=True)
+def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+    """`input` with `values` at a tuple of index tensors; `accumulate` adds them, repeatedly where positions repeat."""
+    if not len(indices):
+        raise RuntimeError("index_put(): at least one index is needed")
+    keys = [slice(None) if i is None else _as_array(i) for i in indices]
+    plan = Plan(input.array.shape, tuple(keys))
+    if plan.mask is not None:
+        out = masked(_viewed(input, plan), plan, values, accumulate)
+        return named(movement.reshape(out, shape=input.array.shape), "IndexPutBackward0")
+    shape, pattern = tuple(_indexed_shape(plan)), tuple(plan.pattern)
+    value = _fitted(input, values, shape, True)
+    region = _viewed(input, plan)
+    if accumulate:
+        params = {"shape": region.array.shape, "pattern": pattern}
+        wide = movement.expand(value, shape=shape)
+        out = arithmetic.add(region, apply(indexing.index_add.op, (wide, *plan.arrays), params))  # type: ignore[attr-defined]
+    else:
+        out = apply(view_update.put_index.op, (region, value, *plan.arrays), {"pattern": pattern})  # type: ignore[attr-defined]
+    out = movement.reshape(out, shape=input.array.shape) if plan.new else out
+    return named(out, "IndexPutBackward0")
+
+
+def _as_array(index: Tensor) -> Tensor:
+    """An index with at least one dimension, since a lone integer would be none that repeats."""
+    return index if index.ndim or index.array.dtype.kind == "b" else movement.reshape(index, shape=(1,))
+
+
+@public(inplace=True)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`input` with the elements where `mask` is true taken from `source`, one after another.
+
+    Raises RuntimeError if source has too few of them.
+    """
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError("masked_scatter: expected self and source to have same dtypes")
+    shape = _common(input.array.shape, mask.array.shape)
+    if unusual.count and mode.tracer is not None:
+        return named(scattered(input, movement.expand(mask, shape=shape), source), "MaskedScatterBackward0")
+    at = np.flatnonzero(np.broadcast_to(mask.numpy_view("masked_scatter()"), shape))
+    if at.size > source.numel():
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    flat = movement.reshape(movement.expand(input, shape=shape), shape=(movement.numel(shape),))
+    part = movement.slice(movement.reshape(source, shape=(source.numel(),)), bounds=((0, at.size, 1),))
+    out = _put(flat, part, 0, constant(at))
+    return named(movement.reshape(out, shape=shape), "MaskedScatterBackward0")
+
+
+@public()
+@with_out
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at positions `index` of the flattened tensor, in the shape of `index`."""
+    flat = movement.reshape(input, shape=(input.numel(),))
+    out = apply(indexing.index.op, (flat, _flat_places("take", index, input)), {"pattern": (0,)})  # type: ignore[attr-defined]
+    return named(out, "TakeBackward0")
+
+
+@public(inplace=True)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """`input` with source at positions `index` of the flattened tensor, or added there."""
+    if index.numel() != source.numel():
+        raise IndexError(
+            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}"
+        )
+    if not accumulate:
+        alert("put_")
+    n = index.numel()
+    flat = movement.reshape(input, shape=(input.numel(),))
+    at = movement.reshape(_flat_places("put_", index, input), shape=(n,))
+    out = index_put(flat, (at,), movement.reshape(source, shape=(n,)), accumulate)
+    return named(movement.reshape(out, shape=input.array.shape), "PutBackward0")
+
+
+def _flat_places(name: str, index: Tensor, input: Tensor) -> Tensor:
+    if index.array.dtype != np.int64:
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype}")
+    indexing.check_range(index, input.numel(), f"{name}(): out of range: tried to access index {{}}", error=IndexError)
+    return index
+
+
+@public()
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write one value on the main diagonal; `wrap` starts it anew below a tall matrix, one row apart."""
+    n = self.ndim
+    if n < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    shape = self.array.shape
+    if n > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    count = min(shape)
+    places = [np.arange(count)] * n
+    if wrap and n == 2 and shape[0] > shape[1] + 1:
+        rows = np.concatenate([np.arange(a, min(a + count, shape[0])) for a in range(0, shape[0], count + 1)])
+        places = [rows, np.arange(rows.size) % count]
+    self[tuple(places)] = fill_value
+    return self

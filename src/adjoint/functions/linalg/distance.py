@@ -1,0 +1,173 @@
+"""Distances between tensors and between rows; moments that come together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.op import apply
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import in_float32, sensitive
+from adjoint.functions.api.dim_args import all_dims, one_dim
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.reduction import reduce
+from adjoint.functions.shape import shape
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.elementwise.complex import is_complex
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.multi_output import parts
+from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction.variance import root
+
+MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+MANY = 25  # rows, beyond which a product of matrices pays
+__all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
+
+
+@public()
+@in_float32
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """‖input - other‖ₚ; at 0 the gradient is 0."""
+    return named(reduce.norm(arithmetic.sub(input, other), p), "DistBackward0")
+
+
+@sensitive
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R)."""
+    for i, x in enumerate((x1, x2), 1):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x.ndim}D")
+    if x1.array.shape[-1] != x2.array.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.array.shape[-1]} X2: {x2.array.shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if compute_mode not in MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    many = max(x1.array.shape[-2], x2.array.shape[-2]) > MANY
+    if p == 2 and (compute_mode == MODES[1] or (compute_mode == MODES[0] and many)):
+        return named(_by_products(x1, x2), "CdistBackward0")
+    gaps = arithmetic.sub(shape.unsqueeze(x1, -2), shape.unsqueeze(x2, -3))
+    return named(reduce.norm(gaps, p, -1), "CdistBackward0")
+
+
+def _by_products(x: Any, y: Any) -> Tensor:
+    """√(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
+    squares = [reduce.sum(arithmetic.square(a), -1, True) for a in (x, y)]
+    products = arithmetic.mul(x @ shape.transpose(y, -2, -1), -2.0)
+    total = arithmetic.add(arithmetic.add(products, squares[0]), shape.transpose(squares[1], -2, -1))
+    return root(arithmetic.maximum(total, 0.0))
+
+
+def _pairs(n: int) -> tuple[Any, Any]:
+    first, second = np.triu_indices(n, 1)
+    return first, second
+
+
+def _gaps(x: Any) -> Any:
+    """x[i] - x[j] for all pairs i < j: (pairs, M)."""
+    first, second = map(constant, _pairs(x.shape[0]))
+    op: Any = indexing.index
+    return arithmetic.sub(apply(op.op, (x, first), {"pattern": (0,)}), apply(op.op, (x, second), {"pattern": (0,)}))
+
+
+def _distances(x: Any, p: float) -> Any:
+    return reduce.norm(_gaps(x), p, -1)
+
+
+def _pdist_dx(g: Any, x: Any, p: float) -> Any:
+    """The gradient of each distance, taken to both of its rows."""
+    gaps = _gaps(x)
+    distances = reduce.norm(gaps, p, -1, True)
+    zero = comparison.eq(distances, 0.0)
+    safe = select.where(zero, 1.0, distances)
+    size = arithmetic.abs(gaps)
+    if p == 0:
+        slope: Any = arithmetic.mul(gaps, 0.0)
+    elif np.isinf(p):
+        slope = arithmetic.sign(gaps) * select.cast(comparison.eq(size, distances), dtype=gaps.array.dtype)
+    else:
+        raised = arithmetic.pow(select.where(comparison.eq(size, 0.0), 1.0, size / safe), p - 1.0)
+        slope = arithmetic.sign(gaps) * raised
+    each = select.where(zero, 0.0, slope) * movement.reshape(g, shape=(g.shape[0], 1))
+    first, second = map(constant, _pairs(x.shape[0]))
+    op: Any = indexing.index_add
+    params = {"shape": tuple(x.shape), "pattern": (0,)}
+    return arithmetic.sub(apply(op.op, (each, first), params), apply(op.op, (each, second), params))
+
+
+@primitive(
+    spec=lambda x, *, p: Spec((x.shape[0] * (x.shape[0] - 1) // 2,), x.dtype), node="PdistBackward0", dx=_pdist_dx
+)
+def _pdist(x: Any, *, p: float) -> Any:
+    first, second = _pairs(x.shape[0])
+    size = np.abs(x[first] - x[second])
+    if p == 2:
+        return np.sqrt(np.square(size).sum(-1))
+    if p == 0:
+        return (size != 0).sum(-1).astype(x.dtype)
+    if np.isinf(p):
+        return size.max(-1, initial=0)
+    return ((size**p).sum(-1) ** (1.0 / p)).astype(x.dtype, copy=False)
+
+
+def pdist(input: Tensor, p: float = 2) -> Tensor:
+    """‖x[i] - x[j]‖ₚ for all pairs of rows i < j of a matrix, as a vector."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    return _pdist(input, p=float(p))
+
+
+@public(inplace=True)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """`input` whose slices along `dim` with a p-norm above `maxnorm` are shortened to it."""
+    axis = one_dim(dim, input.ndim)
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    length = reduce.norm(input, p, tuple(d for d in range(input.ndim) if d != axis), True)
+    scale = arithmetic.div(maxnorm, arithmetic.add(length, 1e-7))
+    factor = select.where(comparison.gt(length, maxnorm), scale, np.ones((), input.array.dtype))
+    return named(arithmetic.mul(input, factor), "RenormBackward0")
+
+
+@public(method=False)
+@in_float32
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Tensor, ...]:
+    """`var` and `mean` over `dim`."""
+    return _with_mean(input, dim, unbiased, keepdim, correction, reduce.var, "VarMeanBackward0")
+
+
+@public(method=False)
+@in_float32
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Tensor, ...]:
+    """`std` and `mean` over `dim`."""
+    return _with_mean(input, dim, unbiased, keepdim, correction, reduce.std, "StdMeanBackward0")
+
+
+def _with_mean(
+    x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Any, kind: str
+) -> tuple[Tensor, ...]:
+    if isinstance(dim, bool):
+        unbiased, dim = dim, None
+    first = spread(x, dim, unbiased, keepdim, correction=correction)
+    mean = reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+    if is_complex(x):  # the spread of which is real
+        return first, mean
+    op: Any = movement.cat
+    both = apply(op.op, (shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1)), {"axis": first.ndim})
+    return parts(both, ((), ()), kind)

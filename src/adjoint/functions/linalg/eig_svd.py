@@ -1,0 +1,97 @@
+"""Eigenvalues and singular values of stacks of matrices."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.out import with_out
+from adjoint.functions.linalg.checks import squares, stacked
+from adjoint.functions.linalg.factorizations import one_triangle
+from adjoint.ops.elementwise.complex import real
+from adjoint.ops.linalg import eig_svd
+from adjoint.ops.multi_output import parts
+
+
+class Eigen(NamedTuple):
+    """What `eigh` and `eig` return."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class Singular(NamedTuple):
+    """What `svd` returns."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@with_out
+def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+    """Eigenvalues, rising, and eigenvectors, as columns, of symmetric matrices, of which one triangle is read.
+
+    Raises RuntimeError for a `UPLO` but "L" and "U".
+    """
+    x = _one_triangle("linalg.eigh", A, UPLO)
+    values, vectors = parts(eig_svd.eigh(x), eig_svd.eigh_shapes(A.array.shape), "LinalgEighBackward0")
+    return Eigen(real(values), vectors)
+
+
+@with_out
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of symmetric matrices, rising."""
+    return eig_svd.eigvalsh(_one_triangle("linalg.eigvalsh", A, UPLO))
+
+
+def _one_triangle(name: str, A: Tensor, UPLO: str) -> Tensor:
+    squares(name, A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return one_triangle(A, UPLO.upper() == "U")
+
+
+@with_out
+def eig(A: Tensor) -> Eigen:
+    """Eigenvalues and eigenvectors of length 1, as columns, of square matrices: complex numbers, in no order."""
+    squares("linalg.eig", A)
+    return Eigen(*parts(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0"))
+
+
+@with_out
+def eigvals(A: Tensor) -> Tensor:
+    """The eigenvalues of square matrices: complex numbers, in no order."""
+    squares("linalg.eigvals", A)
+    return parts(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0")[0]
+
+
+@with_out
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Singular:
+    """U, S and Vᵀ with A = U diag(S) Vᵀ, the singular values S falling.
+
+    `full_matrices`: U and V are square, and what is beyond the singular values has no gradient.
+    """
+    stacked("linalg.svd", A)
+    no_driver("svd", driver)
+    m, n = A.array.shape[-2:]
+    full = full_matrices and m != n
+    shapes = eig_svd.svd_shapes(A.array.shape, full)
+    U, S, Vh = parts(eig_svd.svd(A, full=full), shapes, "LinalgSvdBackward0")
+    return Singular(U, real(S), Vh)
+
+
+@with_out
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values, falling."""
+    stacked("linalg.svdvals", A)
+    no_driver("svdvals", driver)
+    return eig_svd.svdvals(A)
+
+
+def no_driver(name: str, driver: Any) -> None:
+    """Raise RuntimeError for a driver: there are several on graphics processors only."""
+    if driver is not None:
+        raise RuntimeError(
+            f"torch.linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )

@@ -1,0 +1,155 @@
+"""Einstein's summation: products summed over repeated letters."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.autocast import lowered
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.linalg import matmul
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = ["einsum"]
+LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that may stand for them
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Products summed over repeated letters, as in "bij,bjk->bik"; `...` stands for broadcast dimensions.
+
+    In place of the letters each operand may be followed by a list of the numbers 0 … 51, and of `...`; a last list is
+    that of the result. Each pair of operands is brought to a batched matrix product, from left to right. Raises
+    RuntimeError for letters that do not fit the operands' dimensions or sizes.
+    """
+    if isinstance(equation, Tensor):
+        equation, operands = _spelt_out([equation, *operands])
+    tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    terms, result = _parsed(equation.replace(" ", ""), [t.ndim for t in tensors])
+    _check_sizes(terms, [t.array.shape for t in tensors])
+    acc, letters = _diagonal(tensors[0], terms[0])
+    for i in range(1, len(tensors)):
+        right, term = _diagonal(tensors[i], terms[i])
+        acc, letters = _pair(acc, letters, right, term, "".join(terms[i + 1 :]) + result)
+    gone = tuple(i for i, letter in enumerate(letters) if letter not in result)
+    if gone:
+        acc = reduction.sum(acc, axes=gone, keepdims=False)
+        letters = "".join(letter for letter in letters if letter in result)
+    return movement.permute(acc, axes=tuple(letters.index(letter) for letter in result))
+
+
+def _spelt_out(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The equation, and the operands, of operands that are each followed by their list of numbers."""
+    pairs, last = len(given) // 2, len(given) % 2
+    terms = [_letters(given[2 * i + 1]) for i in range(pairs)]
+    result = "->" + _letters(given[-1]) if last else ""
+    return ",".join(terms) + result, tuple(given[0 : 2 * pairs : 2])
+
+
+def _letters(numbers: Any) -> str:
+    """The letters A … Z, a … z that numbers stand for."""
+    if not isinstance(numbers, (list, tuple)):
+        raise TypeError(f"einsum(): expected a list of numbers behind each operand, got {type(numbers).__name__}")
+    for number in numbers:
+        if number is not Ellipsis and not 0 <= number < len(LETTERS):
+            raise ValueError(f"einsum(): subscripts must be within the range [0, 52), but got {number}")
+    return "".join("..." if number is Ellipsis else LETTERS[number] for number in numbers)
+
+
+def _parsed(equation: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, with `...` spelt out in letters of its own."""
+    if not ranks:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        few = "fewer" if len(terms) > len(ranks) else "more"
+        raise RuntimeError(f"einsum(): {few} operands were provided than specified in the equation")
+    for place, character in enumerate(equation.replace("->", "", 1).replace("...", "").replace(",", "")):
+        if not (character.isascii() and character.isalpha()):
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in "
+                "[a-zA-Z]"
+            )
+    for i, term in enumerate(terms):
+        if term.count("...") > 1:
+            raise RuntimeError(f"einsum(): found '.' for operand {i} for which an ellipsis was already found")
+    widths = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
+    for i, (term, width) in enumerate(zip(terms, widths, strict=True)):
+        if width < 0 or (width and "..." not in term):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({ranks[i] - width}) does not match the number of "
+                f"dimensions ({ranks[i]}) for operand {i}" + ("" if "..." in term else " and no ellipsis was given")
+            )
+    most = max((width for width, term in zip(widths, terms, strict=True) if "..." in term), default=0)
+    dots = "".join(map(chr, range(0x3B1, 0x3B1 + most)))  # Greek, which no equation contains
+    terms = [term.replace("...", dots[most - width :]) for term, width in zip(terms, widths, strict=True)]
+    seen = "".join(terms)
+    if not arrow:
+        right = dots + "".join(sorted(c for c in set(seen) - set(dots) if seen.count(c) == 1))
+    result = right.replace("...", dots)
+    for letter in result:
+        if letter not in seen:
+            raise RuntimeError(
+                f"einsum(): output subscript {letter} does not appear in the equation for any input operand"
+            )
+        if result.count(letter) > 1:
+            raise RuntimeError(f"einsum(): output subscript {letter} appears more than once in the output")
+    return terms, result
+
+
+def _check_sizes(terms: list[str], shapes: list[tuple[int, ...]]) -> None:
+    seen: dict[str, int] = {}
+    for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        for letter, n in zip(term, shape, strict=True):
+            if seen.setdefault(letter, n) == 1:
+                seen[letter] = n
+            elif n not in (1, seen[letter]):
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} has size {n} for operand {i} which does not broadcast with "
+                    "previously seen "
+                    f"size {seen[letter]}"
+                )
+
+
+def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
+    """Repeated letters within one operand taken along the diagonal."""
+    for letter in dict.fromkeys(letters):
+        while letters.count(letter) > 1:
+            a = letters.index(letter)
+            b = letters.index(letter, a + 1)
+            n = x.array.shape[a]
+            eye = np.eye(n, dtype=x.array.dtype).reshape([n if d in (a, b) else 1 for d in range(x.ndim)])
+            x = reduction.sum(arithmetic.mul(x, eye), axes=(b,), keepdims=False)
+            letters = letters[:b] + letters[b + 1 :]
+    return x, letters
+
+
+def _pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str]:
+    """Two operands as one batched matrix product over the letters that nobody needs later."""
+    if unusual.count and mode.autocast is not None:
+        x, y = lowered(x), lowered(y)
+    batch = [c for c in a if c in b and c in later]
+    inner = [c for c in a if c in b and c not in later]
+    rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
+    sizes = dict(zip(b, y.array.shape, strict=True))
+    for letter, n in zip(a, x.array.shape, strict=True):
+        sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
+
+    def laid_out(t: Any, letters: str, *groups: list[str]) -> Any:
+        order = [c for group in groups for c in group]
+        t = movement.permute(t, axes=tuple(letters.index(c) for c in order))
+        t = movement.expand(t, shape=tuple(sizes[c] for c in order))
+        lead = [sizes[c] for c in groups[0]]
+        return movement.reshape(t, shape=(*lead, *(movement.numel(tuple(sizes[c] for c in g)) for g in groups[1:])))
+
+    product = matmul.bmm(laid_out(x, a, batch, rows, inner), laid_out(y, b, batch, inner, columns))
+    letters = "".join(batch + rows + columns)
+    return movement.reshape(product, shape=tuple(sizes[c] for c in letters)), letters

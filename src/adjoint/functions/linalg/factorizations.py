@@ -1,0 +1,180 @@
+"""Factors of stacks of matrices: Cholesky's, Q and R, and products of reflectors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.out import with_out
+from adjoint.functions.indexing import gather
+from adjoint.functions.linalg import matmul
+from adjoint.functions.linalg.checks import floating, squares, stacked
+from adjoint.functions.shape import shape
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.linalg import cholesky_qr, inverse_det_solve, packed_factors, triangular
+from adjoint.ops.multi_output import parts
+
+
+class Orthogonal(NamedTuple):
+    """What `qr` returns."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class Checked(NamedTuple):
+    """What `cholesky_ex` returns."""
+
+    L: Tensor
+    info: Tensor
+
+
+class Reflectors(NamedTuple):
+    """What `geqrf` returns."""
+
+    a: Tensor
+    tau: Tensor
+
+
+@with_out
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangle L with L Lᵀ = A, or its transpose, reading one triangle of A.
+
+    Raises LinAlgError unless A is positive-definite.
+    """
+    return factored("linalg.cholesky", A, upper)
+
+
+@with_out
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Checked:
+    """As `cholesky`, with the order of the first leading minor that is not positive-definite, or 0, and no error.
+
+    A matrix that has no factor gives NaN. `check_errors`: raise LinAlgError all the same.
+    """
+    out = factored("linalg.cholesky_ex", A, upper, check_errors)
+    read = one_triangle(A, upper)
+    return Checked(out, cholesky_qr.minor_not_positive(read.detach()))
+
+
+def factored(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
+    """Cholesky's factor, and errors by the name of what was called."""
+    squares(name, A)
+    out = cholesky_qr.cholesky(one_triangle(A, upper), name=name if raises else "")
+    return inverse_det_solve.adjoint(out) if upper else out
+
+
+def one_triangle(A: Tensor, upper: bool = False) -> Tensor:
+    """A with one triangle replaced by the other, conjugated; the gradient is that of a symmetric matrix."""
+    array = A.array
+    readable = type(array) is np.ndarray and not (unusual.count and mode.special)
+    if readable and np.array_equal(array, np.swapaxes(array, -1, -2).conj()):
+        return A
+    x = A.detach()
+    read = inverse_det_solve.adjoint(x) if upper else x
+    above = inverse_det_solve.adjoint(gather.tril(read, -1))
+    return arithmetic.add(A, arithmetic.sub(arithmetic.add(gather.tril(read), above), x))
+
+
+@with_out
+def qr(A: Tensor, mode: str = "reduced") -> Orthogonal:
+    """Q with orthonormal columns and upper triangular R, A = Q R.
+
+    "complete": Q is square; "r": Q is empty, and nothing has a gradient. Raises RuntimeError for other modes.
+    """
+    stacked("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    shapes = cholesky_qr.qr_shapes(A.array.shape, mode)
+    q, r = parts(cholesky_qr.qr(A, mode=mode), shapes, "LinalgQrBackward0", mode=mode)
+    return Orthogonal(q if mode != "r" else constant(np.zeros(0, A.array.dtype)), r)
+
+
+@with_out
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of ∏ (1 - τ v vᵀ), the v being the columns of `input` below a 1 on the diagonal.
+
+    With S what is above the diagonal of Vᵀ V it is 1 - V (1 + diag(τ) S)⁻¹ diag(τ) Vᵀ.
+    Source: Joffrain and others, "Accumulating Householder transformations, revisited", 2006.
+    """
+    _check_reflectors("torch.linalg.householder_product", input, tau)
+    m, n = input.array.shape[-2:]
+    if m < n:
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
+        )
+    first = constant(np.eye(m, n, dtype=input.array.dtype))
+    return reflected(input, tau, first, left=True, turned=False)
+
+
+def _check_reflectors(name: str, input: Tensor, tau: Tensor) -> None:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    floating(name, input)
+    if tau.ndim != input.ndim - 1:
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+            f"input.ndim is equal to {input.ndim}"
+        )
+    if input.array.shape[-1] < tau.array.shape[-1]:
+        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if input.array.shape[:-2] != tau.array.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
+            f"{list(tau.array.shape[:-1])}"
+        )
+    if input.array.dtype != tau.array.dtype:
+        raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {input.dtype}")
+
+
+def reflected(input: Tensor, tau: Tensor, other: Tensor, left: bool, turned: bool) -> Tensor:
+    """Q other, or other Q, or these with Qᵀ if `turned`, of the product Q of reflectors."""
+    k = tau.array.shape[-1]
+    some = shape.narrow(input, -1, 0, k)
+    m = some.array.shape[-2]
+    v = packed_factors.lower(some) + constant(np.eye(m, k, dtype=some.array.dtype))
+    vt = inverse_det_solve.adjoint(v)
+    one, d = np.eye(k, dtype=bool), shape.unsqueeze(tau, -1)
+    above = packed_factors.upper(matmul.matmul(vt, v)) * (~one).astype(some.array.dtype)
+    middle = triangular.solve_triangular(d * above, packed_factors.diagonal(tau), upper=True, unitriangular=True)
+    middle = inverse_det_solve.adjoint(middle) if turned else middle
+    if left:
+        return other - matmul.matmul(v, matmul.matmul(middle, matmul.matmul(vt, other)))
+    return other - matmul.matmul(matmul.matmul(matmul.matmul(other, v), middle), vt)
+
+
+@with_out
+def geqrf(input: Tensor) -> Reflectors:
+    """R, and below it the reflectors whose product is Q, with their factors τ; no gradient is known."""
+    if input.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    floating("torch.geqrf", input)
+    shapes = cholesky_qr.reflector_shapes(input.array.shape)
+    return Reflectors(*parts(cholesky_qr.geqrf(input), shapes, "GeqrfBackward0"))
+
+
+@with_out
+def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+    """`linalg.householder_product`, under its older name."""
+    return householder_product(input, tau)
+
+
+@with_out
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q other, or other Q unless `left`, of the whole square product Q of reflectors, or its transpose."""
+    _check_reflectors("torch.ormqr", input, tau)
+    if other.ndim < 2:
+        raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if other.array.shape[side] != input.array.shape[-2]:
+        raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
+    if other.array.shape[:-2] != input.array.shape[:-2]:
+        raise RuntimeError(
+            "torch.ormqr: Expected batch dimensions of other to be equal to input.shape[:-2], but got "
+            f"{list(other.array.shape[:-2])}"
+        )
+    return reflected(input, tau, other, left, transpose)

@@ -1,0 +1,245 @@
+"""Further products: sums of matrix products, of outer products, over chosen dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import promote
+from adjoint.core.op.op import apply
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import in_float32, lowering
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.legacy_overloads import with_leading_factors
+from adjoint.functions.api.out import into, with_out
+from adjoint.functions.api.publish import in_place, named, public
+from adjoint.functions.linalg import matmul
+from adjoint.functions.shape import shape
+from adjoint.ops.elementwise import arithmetic, select
+from adjoint.ops.elementwise.complex import conj, is_complex
+from adjoint.ops.indexing import indexing
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "ger", "inner", "kron", "matrix_power", "tensordot",
+    "vander", "vdot",
+]  # fmt: skip
+
+setattr(Tensor, "addmm_", in_place(matmul.addmm, "addmm_"))  # noqa: B010  mypy would take an assignment for a mistake
+
+
+@public(inplace=True)
+@with_leading_factors
+@lowering
+@in_float32
+@with_out
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
+    total = reduction.sum(matmul.bmm(batch1, batch2), axes=(0,), keepdims=False)
+    out = matmul.weighed("addbmm", input, total, beta, alpha)
+    return named(out, "AddbmmBackward0", **_shown(batch1, batch2, beta, alpha))
+
+
+def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:
+    """What PyTorch's node of `addbmm` shows of its inputs."""
+    (b, n, _), m = batch1.array.shape, batch2.array.shape[2]
+    sizes = {"batch1_sym_argsize_0": b, "batch1_sym_argsize_1": n, "batch2_sym_argsize_2": m}
+    return {**sizes, "beta": beta, "alpha": alpha}
+
+
+@public(inplace=True)
+@with_leading_factors
+@lowering
+@in_float32
+@with_out
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · batch1 @ batch2, for each of a stack."""
+    kinds = [x.dtype.name for x in (input, batch1, batch2)]
+    if len(set(kinds)) > 1:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {kinds[0]}, batch1: {kinds[1]}, batch2: {kinds[2]}"
+        )
+    out = matmul.weighed("baddbmm", input, matmul.bmm(batch1, batch2), beta, alpha)
+    return named(out, "BaddbmmBackward0", beta=beta, alpha=alpha)
+
+
+@public(inplace=True)
+@with_leading_factors
+@in_float32
+@with_out
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · mat @ vec."""
+    out = matmul.weighed("addmv", input, matmul.mv(mat, vec), beta, alpha)
+    return named(out, "AddmvBackward0", beta=beta, alpha=alpha)
+
+
+@public(inplace=True)
+@with_leading_factors
+@in_float32
+@with_out
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
+    kind = promote(x.array for x in (input, vec1, vec2)).kind
+    factors: dict[str, Any] = {"beta": beta, "alpha": alpha}
+    for label, factor in factors.items():
+        if isinstance(factor, bool) and kind != "b":
+            raise RuntimeError(f"Boolean {label} only supported for Boolean results.")
+        if isinstance(factor, float) and kind in "iub":
+            raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
+        if isinstance(factor, complex) and kind != "c":
+            raise RuntimeError("value cannot be converted to type float without overflow")
+    out = matmul.weighed("addr", input, matmul.outer(vec1, vec2), beta, alpha)
+    return named(out, "AddrBackward0", beta=beta, alpha=alpha)
+
+
+@public()
+@with_out
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """`outer`, under its older name."""
+    return matmul.outer(input, vec2)
+
+
+@public()
+@with_out
+def inner(input: Tensor, other: Tensor) -> Any:
+    """Σ over the last dimension of both, every slice with every slice; with a number, the product."""
+    if not (input.ndim and other.ndim):
+        return arithmetic.mul(input, other)
+    if input.array.shape[-1] != other.array.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.array.shape)} and {list(other.array.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@public()
+@with_out
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Σ conj(input) other, of vectors."""
+    return matmul.dot(conj(input) if is_complex(input) else input, other)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Any:
+    """Σ over the last `dims` dimensions of a and the first of b, or over the two lists given.
+
+    A dimension of size 1 goes with one of any size.
+    """
+    if out is not None:
+        return into(out, tensordot, a, b, dims)
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        dims = (range(-dims, 0), range(dims))
+    mine, theirs = ([d] if isinstance(d, int) else list(d) for d in dims)
+    over_a, over_b = [one_dim(d, a.ndim) for d in mine], [one_dim(d, b.ndim) for d in theirs]
+    if len(over_a) != len(over_b):
+        raise RuntimeError("both dimension lists should have same length")
+    for i, j, called_i, called_j in zip(over_a, over_b, mine, theirs, strict=True):
+        n, m = a.array.shape[i], b.array.shape[j]
+        if n != m and 1 not in (n, m):
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {called_i} and second has size "
+                f"{m} in dim {called_j}"
+            )
+        if n == 1 != m:  # a dimension of size 1 stands for as many as the other has
+            b = reduction.sum(b, axes=(j,), keepdims=True)
+        elif m == 1 != n:
+            a = reduction.sum(a, axes=(i,), keepdims=True)
+    kept_a = [d for d in range(a.ndim) if d not in over_a]
+    kept_b = [d for d in range(b.ndim) if d not in over_b]
+    lead, tail = [a.array.shape[d] for d in kept_a], [b.array.shape[d] for d in kept_b]
+    inside = int(np.prod([a.array.shape[d] for d in over_a]))
+    left = shape.reshape(shape.permute(a, tuple(kept_a + over_a)), (int(np.prod(lead)), inside))
+    right = shape.reshape(shape.permute(b, tuple(over_b + kept_b)), (inside, int(np.prod(tail))))
+    return shape.reshape(matmul.mm(left, right), tuple(lead + tail))
+
+
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
+    """The product of matrices, from the left."""
+    if out is not None:
+        return into(out, chain_matmul, *matrices)
+    parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
+    if not len(parts):
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    return reduce(matmul.mm, parts) if len(parts) > 1 else select.copy(parts[0])
+
+
+@public()
+@with_out
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Kronecker's product: every element of `input` times the whole of `other`."""
+    n = max(input.ndim, other.ndim)
+    x, y = ((1,) * (n - len(t.array.shape)) + tuple(t.array.shape) for t in (input, other))
+    left = shape.reshape(input, tuple(k for size in x for k in (size, 1)))
+    right = shape.reshape(other, tuple(k for size in y for k in (1, size)))
+    return shape.reshape(arithmetic.mul(left, right), tuple(a * b for a, b in zip(x, y, strict=True)))
+
+
+@public()
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """x × y of vectors of three elements along `dim`, the first such dimension unless given."""
+    sizes = input.array.shape
+    if dim is None:
+        found = [d for d, n in enumerate(sizes) if n == 3]
+        if not found:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = found[0]
+    axis = one_dim(dim, input.ndim)
+    if sizes[axis] != 3 or other.array.shape[axis] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3.")
+    op: Any = indexing.index
+
+    def turned(x: Tensor, order: Sequence[int]) -> Tensor:
+        return apply(op.op, (x, constant(np.array(order))), {"pattern": (None,) * axis + (0,)})
+
+    first = arithmetic.mul(turned(input, (1, 2, 0)), turned(other, (2, 0, 1)))
+    second = arithmetic.mul(turned(input, (2, 0, 1)), turned(other, (1, 2, 0)))
+    return named(arithmetic.sub(first, second), "LinalgCrossBackward0")
+
+
+@public()
+@with_out
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """The n-th power of square matrices, by squaring; of the inverse for a negative n."""
+    sizes = input.array.shape
+    if input.ndim < 2:
+        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+    if sizes[-1] != sizes[-2]:
+        raise RuntimeError(
+            "linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{sizes[-2]} by {sizes[-1]} matrices"
+        )
+    if not isinstance(n, int):
+        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+    if n < 0:
+        from adjoint.functions.linalg.solve import inv
+
+        return matrix_power(inv(input), -n)
+    if n == 0:
+        one = constant(np.broadcast_to(np.eye(sizes[-1], dtype=input.array.dtype), sizes).copy())
+        return select.where(constant(np.asarray(True)), one, input)  # a constant, but one with a history
+    out, square = None, input
+    while n:
+        if n & 1:
+            out = square if out is None else matmul.matmul(out, square)
+        n >>= 1
+        square = matmul.matmul(square, square) if n else square
+    assert out is not None
+    return select.copy(out) if out is input else out
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers of a vector's elements as columns, falling unless `increasing`."""
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, but got {x.ndim}")
+    n = x.numel() if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = np.arange(n) if increasing else np.arange(n)[::-1].copy()
+    return arithmetic.pow(shape.unsqueeze(x, 1), constant(powers.astype(x.array.dtype)))

@@ -1,0 +1,239 @@
+"""Inverses, solutions of equations, and least squares, of stacks of matrices and of tensors taken as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import real_type
+from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.functions.linalg import matmul
+from adjoint.functions.linalg.checks import floating, is_vector, one_type, solvable, squares, stacked
+from adjoint.functions.reduction.reduce import squared_size
+from adjoint.functions.shape import shape
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.elementwise.complex import real
+from adjoint.ops.linalg import eig_svd, inverse_det_solve, triangular
+from adjoint.ops.linalg import lstsq as least_squares
+from adjoint.ops.reduction import reduction
+
+
+class Inverse(NamedTuple):
+    """What `inv_ex` returns."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class Solution(NamedTuple):
+    """What `solve_ex` returns."""
+
+    result: Tensor
+    info: Tensor
+
+
+class LeastSquares(NamedTuple):
+    """What `lstsq` returns."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+@with_out
+def inv(A: Tensor) -> Tensor:
+    """A⁻¹. Raises LinAlgError for a singular matrix."""
+    squares("linalg.inv", A)
+    return inverse_det_solve.inv(A)
+
+
+@with_out
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
+    """A⁻¹, NaN for a singular matrix, and the place of the first zero on the diagonal of its factor U, or 0.
+
+    `check_errors`: raise LinAlgError for a singular matrix all the same.
+    """
+    squares("linalg.inv_ex", A)
+    out = inverse_det_solve.inv(A, name="linalg.inv_ex" if check_errors else "")
+    return Inverse(out, inverse_det_solve.singular_at(A.detach()))
+
+
+@with_out
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B, or X A = B unless `left`; B is a matrix, or a vector for each matrix.
+
+    Raises LinAlgError for a singular A.
+    """
+    return _solved("torch.linalg.solve", A, B, left, True)
+
+
+@with_out
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Solution:
+    """As `solve`, but NaN for a singular matrix, and the place of the first zero on its diagonal U, or 0."""
+    out = _solved("torch.linalg.solve_ex", A, B, left, check_errors)
+    return Solution(out, inverse_det_solve.singular_at(A.detach()))
+
+
+def _solved(name: str, A: Tensor, B: Tensor, left: bool, raises: bool) -> Tensor:
+    squares("linalg.solve", A)
+    one_type("linalg.solve", A, B)
+    vector = is_vector(A, B)
+    b = shape.unsqueeze(B, -1) if vector else B
+    solvable("linalg.solve", A, b, left)
+    if left:
+        out = inverse_det_solve.solve(A, b, name=name if raises else "")
+    else:
+        turned = inverse_det_solve.solve(inverse_det_solve.transposed(A), inverse_det_solve.transposed(b), name=name if raises else "")
+        out = inverse_det_solve.transposed(turned)
+    return shape.squeeze(out, -1) if vector else out
+
+
+@with_out
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """X with A X = B, or X A = B unless `left`, reading one triangle of A, its diagonal as ones if `unitriangular`.
+
+    A zero on the diagonal gives infinities and NaN.
+    """
+    squares("linalg.solve_triangular", A)
+    stacked("linalg.solve_triangular", B, "B")
+    one_type("linalg.solve_triangular", A, B)
+    solvable("linalg.solve_triangular", A, B, left)
+    if left:
+        return triangular.solve_triangular(A, B, upper=upper, unitriangular=unitriangular)
+    turned = triangular.solve_triangular(
+        inverse_det_solve.transposed(A), inverse_det_solve.transposed(B), upper=not upper, unitriangular=unitriangular
+    )
+    return inverse_det_solve.transposed(turned)
+
+
+@with_out
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The pseudoinverse, of the singular values above max(atol, rtol · the largest).
+
+    Tolerances are numbers or tensors, one for each matrix; `rcond` is the older name of rtol. `hermitian`: A is
+    symmetric, and its lower triangle is read.
+    """
+    kind = A.array.dtype
+    if A.ndim < 2 or kind.kind not in "fc" or kind.itemsize == 2:
+        raise RuntimeError(
+            f"linalg.pinv({A.dtype}{list(A.shape)}): expected a tensor with 2 or more dimensions of float, double, "
+            "cfloat or cdouble types"
+        )
+    if hermitian:
+        squares("linalg.eigh", A)
+    A, atol, rtol = with_tolerances(A, atol, rcond if rtol is None else rtol)
+    return least_squares.pinv(A, atol, rtol, hermitian=hermitian)
+
+
+def with_tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, ...]:
+    """A and its tolerances; where these are tensors, all stacks are of one length.
+
+    Where rtol is not given, and atol is not or is 0, it is the larger dimension times the machine epsilon.
+    """
+    if rtol is None:
+        usual = float(np.finfo(real_type(A.array.dtype)).eps) * max(A.array.shape[-2:])
+        if isinstance(atol, Tensor):
+            rtol = select.where(comparison.gt(atol.detach(), 0.0), 0.0, usual)
+        else:
+            rtol = 0.0 if atol else usual
+    atol = 0.0 if atol is None else atol
+    given = [t for t in (atol, rtol) if isinstance(t, Tensor)]
+    if not given:
+        return A, float(atol), float(rtol)
+    lead = broadcast_shapes(A.array.shape[:-2], *(t.array.shape for t in given))
+    tolerances = (shape.broadcast_to(t.detach(), lead) if isinstance(t, Tensor) else float(t) for t in (atol, rtol))
+    return shape.broadcast_to(A, (*lead, *A.array.shape[-2:])), *tolerances
+
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+    """The shortest X with the smallest |A X - B|, for each column; B is a matrix, or a vector for each matrix.
+
+    Singular values below `rcond` · the largest count as 0. What else is returned depends on the driver, as in LAPACK:
+    residuals Σ (A X - B)² where A has more rows than columns and full rank, but for "gelsy", the default; the rank, but
+    for "gels"; singular values for "gelsd" and "gelss". The other parts are empty.
+    """
+    name = "torch.linalg.lstsq"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if B.ndim < 1:
+        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+    if not 0 <= A.ndim - B.ndim <= 1:
+        raise RuntimeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1, but "
+            f"they are {A.ndim} and {B.ndim}"
+        )
+    one_type(name, A, B)
+    floating(name, A)
+    driver = driver or "gelsy"
+    if driver not in DRIVERS:
+        raise RuntimeError(f"{name}: parameter `driver` should be one of ({', '.join(DRIVERS)})")
+    vector = is_vector(A, B)
+    b = shape.unsqueeze(B, -1) if vector else B
+    m, n = A.array.shape[-2:]
+    if b.ndim < 2 or b.array.shape[-2] != m:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-2)")
+    if rcond is None or rcond < 0:
+        rcond = float(np.finfo(real_type(A.array.dtype)).eps) * max(m, n)
+    x = least_squares.lstsq(A, b, rcond=rcond)
+    rank = least_squares.rank(A.detach(), 0.0, rcond)
+    residuals, empty = _nothing_of(x), constant(np.zeros(0, real_type(A.array.dtype)))
+    if driver != "gelsy" and m > n and _is_full(rank, n):
+        missed = squared_size(arithmetic.sub(matmul.matmul(A, x), b))
+        residuals = reduction.sum(missed, axes=(x.ndim - 2,), keepdims=False)
+    return LeastSquares(
+        shape.squeeze(x, -1) if vector else x,
+        residuals,
+        constant(np.zeros(0, np.int64)) if driver == "gels" else rank,
+        eig_svd.svdvals(A.detach()) if driver in ("gelsd", "gelss") else empty,
+    )
+
+
+def _nothing_of(x: Tensor) -> Tensor:
+    """No elements, real, with the history of x."""
+    flat = real(shape.reshape(x, (x.numel(),)))
+    return shape.narrow(flat, 0, 0, 0)
+
+
+def _is_full(rank: Tensor, n: int) -> bool:
+    return bool((rank == n).all())
+
+
+@with_out
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of A as a matrix whose rows are the first `ind` dimensions and whose columns are the others."""
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    first, rest = A.array.shape[:ind], A.array.shape[ind:]
+    if prod(first) != prod(rest):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{prod(rest)} != {prod(first)}"
+        )
+    return shape.reshape(inv(shape.reshape(A, (prod(first), prod(rest)))), (*rest, *first))
+
+
+@with_out
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """X with Σ A[i…, j…] X[j…] = B[i…]; `dims` of A are first moved to its end."""
+    if dims is not None:
+        at = [one_dim(d, A.ndim) for d in dims]
+        A = shape.permute(A, (*(d for d in range(A.ndim) if d not in at), *at))
+    first, rest = A.array.shape[: B.ndim], A.array.shape[B.ndim :]
+    for size in (prod(first), B.numel()):
+        if size != prod(rest):
+            raise RuntimeError(
+                "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {size}"
+            )
+    flat = solve(shape.reshape(A, (prod(first), prod(rest))), shape.reshape(B, (B.numel(),)))
+    return shape.reshape(flat, tuple(rest))

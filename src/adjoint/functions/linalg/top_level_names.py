@@ -1,0 +1,186 @@
+"""Linear algebra under the names that stand at the top of the library, which differ from those of `adjoint.linalg`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.linalg import eig_svd, factorizations, lu_ldl, matrix_functions, norms_det, solve
+from adjoint.functions.linalg.checks import one_type, solvable, squares
+from adjoint.functions.reduction import reduce
+from adjoint.functions.shape import shape
+from adjoint.ops.elementwise import transcendental
+from adjoint.ops.linalg import inverse_det_solve, triangular
+
+__all__ = [
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "frobenius_norm", "geqrf", "inverse", "logdet", "lu",
+    "lu_solve", "lu_unpack", "matrix_exp", "norm_except_dim", "nuclear_norm", "orgqr", "ormqr", "pinverse", "qr",
+    "slogdet", "svd", "triangular_solve",
+]  # fmt: skip
+
+
+class Singular(NamedTuple):
+    """What `svd` returns."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+class Triangular(NamedTuple):
+    """What `triangular_solve` returns."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+det, slogdet = public()(norms_det.det), public()(norms_det.slogdet)
+inverse = solve.inv
+setattr(Tensor, "inverse", inverse)  # noqa: B010  mypy would take a plain assignment for a mistake
+matrix_exp = public()(matrix_functions.matrix_exp)
+lu_unpack = lu_ldl.lu_unpack
+geqrf, orgqr, ormqr = (public()(f) for f in (factorizations.geqrf, factorizations.orgqr, factorizations.ormqr))
+
+
+@public()
+def logdet(input: Tensor) -> Tensor:
+    """ln det, NaN for a negative determinant."""
+    squares("linalg.slogdet", input)
+    sign, size = slogdet(input)
+    return size + transcendental.log(sign)
+
+
+@public()
+@with_out
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """`linalg.cholesky`, with `upper` by position too."""
+    return factorizations.factored("cholesky", input, upper)
+
+
+@public()
+@with_out
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """(L Lᵀ)⁻¹ of a lower triangle L, or (Uᵀ U)⁻¹ of an upper triangle."""
+    squares("cholesky_inverse", input)
+    one = constant(np.eye(input.array.shape[-1], dtype=input.array.dtype))
+    return named(_by_triangle(one, input, upper), "CholeskyInverseBackward0")
+
+
+@public()
+@with_out
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """X with L Lᵀ X = input of a lower triangle L, or with Uᵀ U X = input of an upper triangle."""
+    for called, x in {"b": input, "u": input2}.items():
+        if x.ndim < 2:
+            raise RuntimeError(f"{called} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
+    squares("cholesky_solve", input2)
+    n, (rows, columns) = input2.array.shape[-1], input.array.shape[-2:]
+    if n != rows:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {n} by {n} but each b matrix is {rows} by "
+            f"{columns}"
+        )
+    one_type("cholesky_solve", input2, input)
+    solvable("cholesky_solve", input2, input, True)
+    return named(_by_triangle(input, input2, upper), "CholeskySolveBackward0")
+
+
+def _by_triangle(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
+    lower = inverse_det_solve.adjoint(triangle) if upper else triangle
+    half = triangular.solve_triangular(lower, b, upper=False)
+    return triangular.solve_triangular(inverse_det_solve.adjoint(lower), half, upper=True)
+
+
+@public()
+@with_out
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Triangular:
+    """X with A X = input, or Aᵀ X = input, of one triangle of A, and a copy of A."""
+    for called, x in {"b": input, "A": A}.items():
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {called} to have at least 2 dimensions, but it has {x.ndim} "
+                "dimensions instead"
+            )
+    if A.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {input.dtype} and A of type {A.dtype} "
+            "instead."
+        )
+    squares("triangular_solve", A)
+    solvable("triangular_solve", A, input, True)
+    a = inverse_det_solve.transposed(A) if transpose else A
+    x = triangular.solve_triangular(a, input, upper=upper != transpose, unitriangular=unitriangular)
+    lead = x.array.shape[:-2]
+    return Triangular(named(x, "TriangularSolveBackward0"), shape.broadcast_to(A, (*lead, *A.array.shape[-2:])).clone())
+
+
+@public()
+@with_out
+def qr(input: Tensor, some: bool = True) -> factorizations.Orthogonal:
+    """`linalg.qr`; Q is square unless `some`."""
+    return factorizations.qr(input, "reduced" if some else "complete")
+
+
+@public()
+@with_out
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Singular:
+    """U, S and V with input = U diag(S) Vᵀ; U and V are square unless `some`, and zeros unless `compute_uv`."""
+    if compute_uv:
+        u, s, vh = eig_svd.svd(input, not some)
+        return Singular(u, s, inverse_det_solve.adjoint(vh))
+    s = eig_svd.svdvals(input)
+    lead, (m, n) = input.array.shape[:-2], input.array.shape[-2:]
+    u, v = (constant(np.zeros((*lead, k, k), input.array.dtype)) for k in (m, n))
+    return Singular(u, s, v)
+
+
+@public()
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """`linalg.pinv`, under its older name."""
+    return solve.pinv(input, rcond)
+
+
+@public()
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """`linalg.lu_factor`, but without an error for a zero on the diagonal of U; with its place if `get_infos`."""
+    found = lu_ldl.lu_factor_ex(A, pivot=pivot)
+    return found if get_infos else (found.LU, found.pivots)
+
+
+@public()
+@with_out
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A X = input, of the A whose factors `lu` gave."""
+    return lu_ldl.lu_solve(LU_data, LU_pivots, input)
+
+
+@with_out
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Σ of the singular values, over two dimensions."""
+    if isinstance(dim, bool):
+        dim, keepdim = None, dim
+    return norms_det.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+
+
+@with_out
+def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """√Σ x² over at most two dimensions."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
+    return reduce.norm(input, 2, dims or None, keepdim)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """(Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
+    if dim == -1:
+        return reduce.norm(v, pow)
+    if not v.ndim:
+        raise IndexError(f"norm_except_dim: Dimension specified as {dim} but tensor has no dimensions")
+    return reduce.norm(v, pow, tuple(d for d in range(v.ndim) if d != dim), True) if v.ndim > 1 else abs(v)

@@ -1,0 +1,268 @@
+"""Losses of classifiers, whose targets are classes: cross entropy and what it is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.families import fused
+from adjoint.core.op.op import apply, computed
+from adjoint.core.runtime.mode import unusual
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.elementwise.activation import log_softmax
+from adjoint.functions.loss.regression import named_reduction, reduced
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = ["cross_entropy", "nll_loss", "one_hot"]
+
+NODE = "NllLossBackward0"
+MEAN_NLL, MEAN_NLL_DX = Routine("mean_nll"), Routine("mean_nll_dx")
+
+
+@sensitive
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-ln softmax(input)[target]: logits (N, C, …) with class indices (N, …), or probabilities of the logits' shape.
+
+    Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
+    """
+    if input.ndim == 0:
+        raise IndexError("cross_entropy: expected logits with a class dimension, got a 0-d tensor")
+    axis = 0 if input.ndim == 1 else 1
+    reduction = named_reduction(size_average, reduce, reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if weight is not None:
+        _check_weight(weight, input.array.shape[axis])
+    logs = log_softmax(input, axis)
+    if weight is None and reduction == "mean" and label_smoothing == 0.0:
+        loss = _quick_mean(logs, target, ignore_index)
+        if loss is not None:
+            return loss
+    if target.array.shape == input.array.shape:
+        if target.array.dtype.kind not in "fV":
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing, axis)
+    loss = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0.0:
+        return loss
+    spread = _smooth(logs, target, weight, ignore_index, reduction, axis)
+    share = label_smoothing / input.array.shape[axis]
+    return arithmetic.add(arithmetic.mul(loss, 1.0 - label_smoothing), arithmetic.mul(spread, share))
+
+
+def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction_name: str, smoothing: float, axis: int) -> Any:
+    classes = logs.array.shape[axis]
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / classes
+    terms = logs * target
+    if weight is not None:
+        terms = terms * movement.reshape(weight, shape=tuple(classes if d == axis else 1 for d in range(logs.ndim)))
+    loss = -reduction.sum(terms, axes=(axis,), keepdims=False)
+    if reduction_name == "mean":
+        return reduction.sum(loss, axes=tuple(range(loss.ndim)), keepdims=False) / max(
+            movement.numel(loss.array.shape), 1
+        )
+    return reduced(loss, reduction_name)
+
+
+def _smooth(logs: Any, target: Any, weight: Any, ignore_index: int, reduction_name: str, axis: int) -> Any:
+    """The part of label smoothing that spreads over all classes."""
+    shape = tuple(logs.array.shape[axis] if d == axis else 1 for d in range(logs.ndim))
+    terms = logs if weight is None else logs * movement.reshape(weight, shape=shape)
+    counted = comparison.ne(target, ignore_index)
+    loss = select.where(counted, -reduction.sum(terms, axes=(axis,), keepdims=False), 0.0)
+    if reduction_name != "mean":
+        return reduced(loss, reduction_name)
+    share = _weights(target, weight, counted, logs)
+    return reduced(loss, "mean", share)
+
+
+@sensitive
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input[target]: log-probabilities (N, C, …) with class indices (N, …).
+
+    Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
+    """
+    axis = 0 if input.ndim == 1 else 1
+    reduction = named_reduction(size_average, reduce, reduction)
+    shape = input.array.shape
+    if not shape:
+        raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
+    expected = shape[:axis] + shape[axis + 1 :]
+    batches_differ = len(shape) > 1 and target.ndim and target.array.shape[0] != shape[0]
+    if target.array.dtype.kind not in "iu" and not batches_differ:
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_type(target.dtype)}")
+    if weight is not None and weight.array.dtype != input.array.dtype:
+        raise RuntimeError(f"expected scalar type {input.dtype} but found {weight.dtype}")
+    if target.array.shape != expected and len(shape) > 2 and target.array.shape[:1] == shape[:1]:
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(target.array.shape)}")
+    if len(shape) == 2 and target.ndim > 1 and not batches_differ:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if target.array.shape != expected:
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size "
+            f"({target.array.shape[0] if target.ndim else 0}): input {tuple(shape)} "
+            f"needs a target of {tuple(expected)}, got {tuple(target.array.shape)}"
+        )
+    in_one_op = weight is None and reduction == "mean" and len(shape) == 2
+    if in_one_op and (loss := _quick_mean(input, target, ignore_index)) is not None:
+        return loss
+    if in_one_op and indexing.within(target, shape[1]):
+        return _mean_nll(input, target, ignore=ignore_index)
+    counted = comparison.ne(target, ignore_index)
+    safe = select.where(counted, target, np.asarray(0, target.array.dtype))
+    _check_classes(safe, shape[axis])
+    if in_one_op:
+        return _mean_nll(input, target, ignore=ignore_index)
+    picked = _picked(input, safe, axis)
+    if weight is None:
+        loss = select.where(counted, arithmetic.neg(picked), 0.0)
+        share = select.cast(counted, dtype=input.array.dtype) if reduction == "mean" else None
+        return named(reduced(loss, reduction, share), NODE)
+    _check_weight(weight, shape[axis])
+    if reduction == "mean" and input.ndim == 2 and not weight.requires_grad:
+        return _mean_weighted_nll(input, target, weight, ignore=ignore_index)
+    share = _weights(safe, weight, counted, input)
+    return named(reduced(select.where(counted, -(picked * share), 0.0), reduction, share), NODE)
+
+
+def _quick_mean(logs: Tensor, target: Tensor, ignore: int) -> Tensor | None:
+    """The mean loss of a small batch of (N, C) in which nothing is to be ignored; None where it is no such thing."""
+    x, classes = logs.array, target.array
+    if unusual.count or not source.enabled or ignore >= 0 or len(x.shape) != 2 or x.shape[:1] != classes.shape:
+        return None
+    found = MEAN_NLL.call(x, classes)
+    op = _mean_nll.op  # type: ignore[attr-defined]
+    return None if found is None else computed(op, (logs, target), {"ignore": ignore}, found)
+
+
+def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
+    counted = comparison.ne(target, ignore)
+    safe = select.where(counted, target, np.asarray(0, target.array.dtype))
+    loss = select.where(counted, arithmetic.neg(_picked(logs, safe, 1)), 0.0)
+    return reduced(loss, "mean", select.cast(counted, dtype=logs.array.dtype))
+
+
+def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
+    """-g/n at each counted sample's class."""
+    if source.enabled and ignore < 0 and type(g) is np.ndarray:
+        out = np.zeros(logs_shape, g.dtype)
+        if MEAN_NLL_DX.call(g, target, out) is not None:
+            return out
+    counted = comparison.ne(target, ignore)
+    count = reduction.sum(select.cast(counted, dtype=getattr(g, "array", g).dtype), axes=(0,), keepdims=False)
+    share = select.where(counted, arithmetic.neg(arithmetic.div(g, count)), 0.0)
+    column = (logs_shape[0], 1)
+    at = movement.reshaped(select.where(counted, target, np.asarray(0, np.int64)), column)
+    return indexing.scatter_add(movement.reshaped(share, column), at, shape=logs_shape, axis=1)
+
+
+@fused(composite=_mean_nll_composite, node=NODE, dlogs=_mean_nll_dlogs)
+def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
+    counted = target != ignore
+    count = np.count_nonzero(counted)
+    if count == len(target):
+        total = np.add.reduce(logs[np.arange(count), target])
+    else:
+        total = np.where(counted, logs[np.arange(len(target)), np.where(counted, target, 0)], 0).sum(dtype=logs.dtype)
+    return -total / logs.dtype.type(count)
+
+
+def _mean_weighted_nll_composite(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
+    counted = comparison.ne(target, ignore)
+    safe = select.where(counted, target, np.asarray(0, target.array.dtype))
+    share = _weights(safe, weight, counted, logs)
+    return reduced(select.where(counted, -(_picked(logs, safe, 1) * share), 0.0), "mean", share)
+
+
+def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
+    """-g · w[class] / Σ w[class] at each counted sample's class."""
+    counted = comparison.ne(target, ignore)
+    at = select.where(counted, target, np.asarray(0, np.int64))
+    picked = apply(indexing.index.op, (weight, at), {"pattern": (0,)})  # type: ignore[attr-defined]
+    share = select.where(counted, picked, 0.0)
+    total = reduction.sum(share, axes=(0,), keepdims=False)
+    column = (logs_shape[0], 1)
+    each = movement.reshape(arithmetic.mul(arithmetic.neg(arithmetic.div(g, total)), share), shape=column)
+    return indexing.scatter_add(each, movement.reshape(at, shape=column), shape=logs_shape, axis=1)
+
+
+@fused(composite=_mean_weighted_nll_composite, node=NODE, dlogs=_mean_weighted_nll_dlogs)
+def _mean_weighted_nll(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
+    counted = target != ignore
+    safe = np.where(counted, target, 0)
+    share = np.where(counted, weight[safe], 0)
+    return -(np.where(counted, logs[np.arange(len(target)), safe], 0) * share).sum() / share.sum()
+
+
+def _check_classes(target: Any, classes: int) -> None:
+    indexing.check_range(target, classes, f"Target {{}} is out of bounds: classes are 0 to {classes - 1}", low=0)
+
+
+def _check_weight(weight: Tensor, classes: int) -> None:
+    if tuple(weight.array.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.array.shape)}"
+        )
+
+
+def _weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
+    if weight is None:
+        return select.cast(counted, dtype=like.array.dtype)
+    safe = select.where(counted, target, np.asarray(0, target.array.dtype))
+    share = apply(indexing.index.op, (weight, safe), {"pattern": (0,)})  # type: ignore[attr-defined]
+    return select.where(counted, share, 0.0)
+
+
+def _picked(input: Tensor, target: Tensor, axis: int) -> Any:
+    """input at the target's class."""
+    shape = target.array.shape
+    at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))
+    return movement.reshape(indexing.gather(input, at, axis=axis), shape=shape)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one.
+
+    Raises RuntimeError for other types than int64, for classes outside [0, classes), and for no elements without a
+    number of classes.
+    """
+    if tensor.array.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if isinstance(num_classes, Tensor):
+        num_classes = num_classes.item()
+    if num_classes == -1 and not tensor.numel():
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    classes = num_classes if num_classes != -1 else max(int(tensor.numpy_view("one_hot()").max()) + 1, 1)
+    complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
+    indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
+    column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
+    return select.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))

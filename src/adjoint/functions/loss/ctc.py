@@ -1,0 +1,184 @@
+"""Connectionist temporal classification: the loss of a sequence of labels whose times are not known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.loss.regression import reduced
+from adjoint.functions.reduction.reduce import logsumexp
+from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction as reduction_ops
+
+__all__ = ["ctc_loss"]
+_sum = reduction_ops.sum
+NEVER = -1e30  # the logarithm of a probability of 0: finite, so that no difference is NaN
+
+
+@sensitive
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """-ln of the probability that log_probs (T, N, C) gives `targets` (N, S) or, one after another, (Σ lengths,).
+
+    All ways count to write each label once or more, with blanks between. Without a batch log_probs is (T, C). A mean
+    divides by the lengths of the targets first; `zero_infinity` makes the loss of targets that are too long 0. The
+    gradient is that of log_probs which come from `log_softmax`, as in PyTorch. Raises RuntimeError for lengths that do
+    not fit, ValueError for other reductions. Source: Graves et al., 2006.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if log_probs.ndim not in (2, 3):
+        raise RuntimeError(f"ctc_loss: log_probs must have 2 or 3 dimensions, got {log_probs.ndim}")
+    if log_probs.array.dtype.kind not in "fV":
+        raise RuntimeError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}')
+    alone = log_probs.ndim == 2
+    x: Any = log_probs.unsqueeze(1) if alone else log_probs
+    if alone:
+        targets = movement.reshape(targets, shape=(1, targets.numel()))
+    times, count, classes = x.array.shape
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
+    spans = _lengths("input_lengths", input_lengths, count)
+    sizes = _lengths("target_lengths", target_lengths, count)
+    complaint = f"Expected input_lengths to have value at most {times}, but got value {{}}"
+    indexing.check_range(spans, times + 1, complaint, low=0, error=RuntimeError)
+    labels = _padded(targets, sizes)  # (N, S)
+    loss = _negative_log(x, _with_blanks(labels, blank), spans, sizes)
+    excess = _sum_over_classes(transcendental.exp(x), spans)
+    loss = loss + (excess - excess.detach())
+    loss = select.where(comparison.ge(loss, -NEVER / 2), 0.0 if zero_infinity else math.inf, loss)
+    loss = named(loss, "CtcLossBackward0")
+    if reduction == "mean":
+        each = loss / select.cast(arithmetic.maximum(sizes, 1), dtype=loss.array.dtype)
+        return reduced(each, "mean")
+    if reduction == "sum":
+        return reduced(loss, "sum")
+    return loss.squeeze(0) if alone else loss
+
+
+def _sum_over_classes(p: Any, spans: Any) -> Any:
+    """Σ p (T, N, C) over classes and the times of each sequence: (N,)."""
+    there = comparison.lt(constant(np.arange(p.array.shape[0])[:, None]), spans)
+    return _sum(select.where(there.unsqueeze(2), p, 0.0), axes=(0, 2), keepdims=False)
+
+
+def _lengths(name: str, given: Any, count: int) -> Any:
+    """Lengths (N,) as a tensor."""
+    if not isinstance(given, Tensor):
+        given = constant(np.atleast_1d(np.asarray(given)))
+    if given.array.dtype.kind not in "iu":
+        raise RuntimeError(f"{name} must be integral")
+    if given.numel() != count or given.ndim > 1:
+        raise RuntimeError(
+            f"{name} must be of size batch_size: expected {count} lengths, got shape {list(given.array.shape)}"
+        )
+    found = movement.reshape(select.cast(given, dtype=np.dtype(np.int64)), shape=(count,))
+    indexing.check_range(found, 2**62, f"Expected {name} to have value at least 0, but got value {{}}", low=0,
+                         error=RuntimeError)  # fmt: skip
+    return found
+
+
+def _padded(targets: Tensor, sizes: Any) -> Any:
+    """The labels as (N, S), S being the longest length, whatever stands behind the end of each."""
+    if targets.array.dtype.kind not in "iu":
+        raise RuntimeError("targets must be integral")
+    known = sizes.array if type(sizes.array) is np.ndarray else None
+    count = sizes.array.shape[0]
+    if targets.ndim == 1:
+        total = targets.array.shape[0]
+        if known is not None and known.sum() != total:
+            raise RuntimeError(
+                f"Expected tensor to have size {known.sum()} at dimension 0, but got size {total} for targets (while "
+                "checking arguments for ctc_loss)"
+            )
+        most = total if known is None else int(known.max(initial=0))
+        if not total:
+            return constant(np.zeros((count, most), np.int64))
+        starts = arithmetic.sub(reduction_ops.cumsum(sizes, axis=0), sizes)
+        at = arithmetic.minimum(arithmetic.add(starts.unsqueeze(1), constant(np.arange(most))), total - 1)
+        return apply(indexing.index.op, (targets, at), {"pattern": (0,)})  # type: ignore[attr-defined]
+    most = targets.array.shape[-1] if known is None else int(known.max(initial=0))
+    if targets.ndim != 2 or targets.array.shape[0] != count or targets.array.shape[1] < most:
+        raise RuntimeError(
+            f"Expected targets of shape ({count}, at least {most}), but got {tuple(targets.array.shape)} (while "
+            "checking arguments for ctc_loss)"
+        )
+    return movement.slice(targets, bounds=((0, count, 1), (0, most, 1)))
+
+
+def _with_blanks(labels: Any, blank: int) -> Any:
+    """(N, S) as (N, 2 S + 1): a blank before, between and behind the labels."""
+    count, size = labels.array.shape
+    wide = movement.reshape(labels, shape=(count, size, 1))
+    blanks = constant(np.full((count, size, 1), blank, labels.array.dtype))
+    cat: Any = movement.cat
+    both = movement.reshape(cat(blanks, wide, axis=2), shape=(count, 2 * size))
+    return cat(both, constant(np.full((count, 1), blank, labels.array.dtype)), axis=1)
+
+
+def _negative_log(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
+    """-ln p of each sequence: the forward recursion over times, all in logarithms."""
+    times, count, classes = x.array.shape
+    width = states.array.shape[1]
+    complaint = f"ctc_loss: target {{}} is out of bounds: classes are 0 to {classes - 1}"
+    kind = x.array.dtype
+    last = (sizes * 2).unsqueeze(1)
+    held = comparison.le(constant(np.arange(width)), last)  # behind their end the labels are anything
+    states = select.where(held, states, np.asarray(0, states.array.dtype))
+    indexing.check_range(states, classes, complaint, low=0, error=RuntimeError)
+    never = constant(np.full((count, 1), NEVER, kind))
+    wide = movement.expand(states.unsqueeze(0), shape=(times, count, width))
+    spoken: Any = arithmetic.maximum(indexing.gather(x, wide, axis=2), NEVER)  # (T, N, states)
+    skips = _skips(states)
+    first = np.arange(width) < np.minimum(2, width)
+    alpha: Any = select.where(constant(first), spoken.select(0, 0), NEVER) if times else None
+    begun = constant(np.where(np.arange(width) == 0, 0.0, NEVER).astype(kind)[None].repeat(count, 0))
+    alphas = [begun]
+    cat: Any = movement.cat
+    for t in range(times):
+        if t:
+            one = cat(never, _cut(alpha, width - 1), axis=1)
+            two = select.where(skips, cat(never, never, _cut(alpha, width - 2), axis=1), NEVER) if width > 2 else one
+            three = [alpha, one, two] if width > 2 else [alpha, one] if width > 1 else [alpha]
+            alpha = logsumexp(_stacked(three), 0) + spoken.select(0, t)
+            alpha = arithmetic.maximum(alpha, NEVER)
+        alphas.append(alpha)
+    until = movement.expand(movement.reshape(spans, shape=(1, count, 1)), shape=(1, count, width))
+    ends = indexing.gather(_stacked(alphas), until, axis=0).squeeze(0)  # (N, states)
+    final = indexing.gather(ends, last, axis=1)
+    before = indexing.gather(ends, arithmetic.maximum(last - 1, 0), axis=1)
+    other = select.where(comparison.gt(last, 0), before, NEVER)
+    total = logsumexp(_stacked([final, other]), 0)
+    return arithmetic.neg(movement.reshape(total, shape=(count,)))
+
+
+def _skips(states: Any) -> Any:
+    """Whether a state may follow the one before the last: no blank between two labels that differ."""
+    count, width = states.array.shape
+    if width <= 2:
+        return None
+    later = movement.slice(states, bounds=((0, count, 1), (2, width, 1)))
+    earlier = movement.slice(states, bounds=((0, count, 1), (0, width - 2, 1)))
+    odd = constant((np.arange(2, width) % 2 == 1)[None])
+    may = comparison.logical_and(comparison.ne(later, earlier), odd)
+    cat: Any = movement.cat
+    return cat(constant(np.zeros((count, 2), np.bool_)), may, axis=1)
+
+
+def _cut(x: Any, size: int) -> Any:
+    return movement.slice(x, bounds=((0, x.array.shape[0], 1), (0, size, 1)))
+
+
+def _stacked(parts: Any) -> Any:
+    cat: Any = movement.cat
+    return cat(*(p.unsqueeze(0) for p in parts), axis=0)

@@ -1,0 +1,254 @@
+"""Losses with margins between classes, losses of distributions with a variance or a rate, and of triplets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.elementwise.activation import logsigmoid
+from adjoint.functions.elementwise.pointwise import clamp
+from adjoint.functions.linalg.matmul import linear
+from adjoint.functions.loss.classification import cross_entropy
+from adjoint.functions.loss.regression import named_reduction, reduced
+from adjoint.functions.loss.similarity import pairwise_distance
+from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "gaussian_nll_loss", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "poisson_nll_loss", "triplet_margin_with_distance_loss",
+]  # fmt: skip
+_mean, _sum = reduction.mean, reduction.sum
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """(ln v + (x - t)² / v) / 2, v the variance, but at least eps; `full` adds ln(2 π) / 2.
+
+    `var` is a number or a tensor of the input's shape, or without its last size, or with 1 for it. Raises ValueError
+    for other shapes, for negative variances and for other reductions.
+    """
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = constant(np.full(input.array.shape, var, input.array.dtype))
+    else:
+        _check_positive(var)
+    shape, sizes = tuple(input.array.shape), tuple(var.array.shape)
+    if sizes != shape:
+        if sizes == shape[:-1]:
+            var = var.unsqueeze(-1)
+        elif len(sizes) != len(shape) or sum(v for n, v in zip(shape, sizes, strict=True) if n != v) != 1:
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    least = select.where(comparison.lt(var, eps), arithmetic.sub(eps, var.detach()), 0.0)
+    v: Any = arithmetic.add(var, least)
+    loss = (transcendental.log(v) + arithmetic.square(arithmetic.sub(input, target)) / v) * 0.5
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def _check_positive(var: Tensor) -> None:
+    """Raise ValueError if a variance is negative."""
+    negative = select.cast(comparison.lt(var, 0.0), dtype=np.dtype(np.int64))
+    indexing.check_range(negative, 1, "var has negative entry/entries", low=0, error=ValueError)
+
+
+@sensitive
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """eˣ - t x, or without `log_input` x - t ln(x + eps); `full` adds t ln t - t + ln(2 π t) / 2 for t > 1."""
+    how = _reduction(size_average, reduce, reduction)
+    if log_input:
+        loss: Any = arithmetic.sub(transcendental.exp(input), arithmetic.mul(target, input))
+    else:
+        loss = arithmetic.sub(input, arithmetic.mul(target, transcendental.log(arithmetic.add(input, eps))))
+    if full:
+        above = comparison.gt(target, 1)
+        t: Any = select.where(above, target, 1)
+        more = t * transcendental.log(t) - t + transcendental.log(t * (2 * math.pi)) * 0.5
+        loss = loss + select.where(above, more, 0.0)
+    return reduced(loss, how)
+
+
+def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    how = named_reduction(size_average, reduce, reduction)
+    if how not in ("none", "mean", "sum"):
+        raise ValueError(f"{how} is not a valid value for reduction")
+    return how
+
+
+def _rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Any, Any]:
+    """Input and target as (N, C) and (N,), or `alike` (N, C). Raises RuntimeError for shapes that do not fit."""
+    shape, sizes = tuple(input.array.shape), tuple(target.array.shape)
+    if len(shape) > 2 or (shape and not shape[-1]):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
+        )
+    classes = shape[-1] if shape else 1
+    count = shape[0] if len(shape) == 2 else 1
+    expected = (shape if alike else shape[:-1], (1,) if len(shape) < 2 and not alike else shape)
+    if not (sizes in expected if len(shape) < 2 else sizes == expected[0]):
+        raise RuntimeError(f"inconsistent target size: {list(sizes)} for input of size: {list(shape)} in {name}")
+    rows = movement.reshape(input, shape=(count, classes))
+    return rows, movement.reshape(target, shape=(count, classes) if alike else (count,))
+
+
+@sensitive
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Σ w max(0, margin - x[t] + x[i])ᵖ / C over the classes i other than t: scores (N, C) or (C,) with classes (N,).
+
+    Raises ValueError for a p other than 1 and 2, RuntimeError for shapes that do not fit.
+    """
+    how = _reduction(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    rows, at = _rows("multi_margin_loss", input, target, False)
+    classes = rows.array.shape[1]
+    if weight is not None and weight.numel() != classes:
+        raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.array.shape)}")
+    indexing.check_range(at, classes, "multi_margin_loss: target {} out of range", low=0, error=RuntimeError)
+    column = at.unsqueeze(1)
+    gap = clamp((rows - indexing.gather(rows, column, axis=1)) + margin, min=0)
+    if p == 2:
+        gap = arithmetic.square(gap)
+    if weight is not None:
+        gap = gap * apply(indexing.index.op, (weight, at), {"pattern": (0,)}).unsqueeze(1)  # type: ignore[attr-defined]
+    own = comparison.eq(constant(np.arange(classes)), column)
+    loss = _mean(select.where(own, 0.0, gap), axes=(1,), keepdims=False)
+    if how == "none" and input.ndim < 2:
+        loss = movement.reshape(loss, shape=target.array.shape)
+    return reduced(loss, how)
+
+
+@sensitive
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """Σ max(0, 1 - x[t] + x[i]) / C over the labels t and the classes i that are none: (N, C) or (C,), targets alike.
+
+    Targets are class indices up to the first that is negative. Raises RuntimeError for shapes that do not fit.
+    """
+    how = _reduction(size_average, reduce, reduction)
+    rows, at = _rows("multilabel_margin_loss", input, target, True)
+    count, classes = rows.array.shape
+    indexing.check_range(at, classes, "multilabel_margin_loss: target {} is out of range", low=-1, error=RuntimeError)
+    given = select.cast(comparison.lt(at, 0), dtype=np.dtype(np.int64))
+    labels = comparison.eq(reduction_sums(given), 0)  # before the first negative
+    safe = select.where(labels, at, np.asarray(0, at.array.dtype))
+    ones = select.cast(labels, dtype=rows.array.dtype)
+    marked = comparison.gt(indexing.scatter_add(ones, safe, shape=(count, classes), axis=1), 0.0)  # (N, C): is a label
+    own = indexing.gather(rows, safe, axis=1).unsqueeze(2)  # (N, labels, 1)
+    gap = clamp((rows.unsqueeze(1) - own) + 1.0, min=0)
+    counted = comparison.logical_and(labels.unsqueeze(2), comparison.logical_not(marked).unsqueeze(1))
+    loss = _sum(select.where(counted, gap, 0.0), axes=(1, 2), keepdims=False) / float(classes)
+    if how == "none" and input.ndim < 2:
+        loss = movement.reshape(loss, shape=())
+    return named(reduced(loss, how), "MultilabelMarginLossBackward0")
+
+
+def reduction_sums(x: Any) -> Any:
+    """Running sums along the last dimension."""
+    return reduction.cumsum(x, axis=1)
+
+
+@sensitive
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """-(t ln σ(x) + (1 - t) ln σ(-x)), the mean over the last dimension."""
+    how = _reduction(size_average, reduce, reduction)
+    gain = arithmetic.mul(target, logsigmoid(input))
+    rest = arithmetic.mul(arithmetic.sub(1, target), logsigmoid(arithmetic.neg(input)))
+    loss: Any = arithmetic.neg(arithmetic.add(gain, rest))
+    if weight is not None:
+        loss = loss * weight
+    if not input.ndim:
+        raise IndexError("multilabel_soft_margin_loss: the mean over the last dimension, but input has no dimensions")
+    return reduced(_mean(loss, axes=(input.ndim - 1,), keepdims=False), how)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, d(a, p) - d(a, n) + margin) with one's own distance d; with `swap` the smaller of d(a, n) and d(p, n).
+
+    Raises ValueError for a margin of 0 or less and for other reductions, RuntimeError where ranks differ.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = arithmetic.minimum(far, distance(positive, negative))
+    gap: Any = arithmetic.sub(arithmetic.add(near, margin), far)
+    return reduced(clamp(gap, min=0), reduction)
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """`cross_entropy` of `linear(input, linear_weight)`: (N, I) or (I,) with (C, …, I), and targets (N, …).
+
+    `options`, which say how to save memory, are accepted and change nothing. Raises RuntimeError for shapes that do
+    not fit.
+    """
+    if not 1 <= input.ndim <= 2:
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if linear_weight.ndim < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
+    lead, features = input.array.shape[:-1], input.array.shape[-1]
+    classes, *outer, size = linear_weight.array.shape
+    if features != size:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), "
+            f"got {features} and {size}, respectively"
+        )
+    if linear_bias is not None and tuple(linear_bias.array.shape) != (classes, *outer):
+        raise RuntimeError(f"expected linear_bias shape {(classes, *outer)}, got {tuple(linear_bias.array.shape)}")
+    if outer and not lead:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.array.shape)} requires batched "
+            f"input, (N, {features}), got unbatched input with shape {tuple(input.array.shape)}"
+        )
+    shape = (*lead, classes, *outer)
+    if tuple(target.array.shape) == shape and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if outer:
+        linear_weight = movement.reshape(linear_weight, shape=(classes * math.prod(outer), features))
+        if linear_bias is not None:
+            linear_bias = movement.reshape(linear_bias, shape=(classes * math.prod(outer),))
+    logits = movement.reshape(linear(input, linear_weight, linear_bias), shape=shape)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight=weight, reduction=reduction, ignore_index=ignored, label_smoothing=label_smoothing
+    )

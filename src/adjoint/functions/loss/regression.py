@@ -1,0 +1,214 @@
+"""Losses: how far a prediction is from its target, as one number or one for each sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import is_floating
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.families import binary, fused
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.elementwise.activation import logsigmoid
+from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.indexing import indexing
+from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction.reduction import mean as means
+from adjoint.ops.reduction.reduction import sum as sums
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss",
+]  # fmt: skip
+
+SQUARES = "MseLossBackward0"
+
+
+def reduced(loss: Any, reduction_name: str, weight: Any = None) -> Any:
+    """Mean, sum or each; a weighted mean divides by the sum of the weights."""
+    axes = tuple(range(loss.ndim))
+    if reduction_name == "none":
+        return loss
+    if reduction_name == "sum":
+        return reduction.sum(loss, axes=axes, keepdims=False)
+    if reduction_name == "mean":
+        if weight is None:
+            return reduction.mean(loss, axes=axes, keepdims=False)
+        return reduction.sum(loss, axes=axes, keepdims=False) / reduction.sum(weight, axes=axes, keepdims=False)
+    raise ValueError(f"{reduction_name} is not a valid value for reduction")
+
+
+def named_reduction(size_average: bool | None, reduce: bool | None, reduction_name: str) -> str:
+    """The reduction which PyTorch's first two names for it ask for, where they are used."""
+    if size_average is None and reduce is None:
+        return reduction_name
+    name = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn_user(
+        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
+        UserWarning,
+    )
+    return name
+
+
+def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
+    if input.array.shape != target.array.shape:
+        raise ValueError(
+            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
+            "deprecated. Please ensure they have the same size."
+        )
+
+
+def _difference(name: str, input: Tensor, target: Tensor) -> Any:
+    """input - target; different sizes broadcast, with a warning."""
+    if input.array.shape != target.array.shape:
+        warn_user(
+            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
+            "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            UserWarning,
+        )
+    return arithmetic.sub(input, target)
+
+
+@sensitive
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """(input - target)², times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
+    reduction = named_reduction(size_average, reduce, reduction)
+    if weight is None and reduction in ("mean", "sum") and _alike(input.array, target.array):
+        return squared_error(input, target, reduction=reduction)
+    loss = arithmetic.square(_difference("mse_loss", input, target))
+    out = _weighed(loss, input, weight, reduction, weight)
+    return named(out, SQUARES) if weight is None else out
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
+
+
+def _squared_error_composite(x: Any, y: Any, *, reduction: str) -> Any:
+    return reduced(arithmetic.square(arithmetic.sub(x, y)), reduction)
+
+
+def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    share = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
+    return arithmetic.mul(arithmetic.mul(arithmetic.sub(x, y), share), g)
+
+
+@fused(
+    composite=_squared_error_composite,
+    node=SQUARES,
+    dx=_squared_error_dx,
+    dy=lambda g, x, y, reduction: arithmetic.neg(_squared_error_dx(g, x, y, reduction)),
+)
+def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
+    """Mean or sum of (x - y)² over all elements."""
+    squares = np.asarray(np.square(np.subtract(x, y)))
+    fold = means.op if reduction == "mean" else sums.op  # type: ignore[attr-defined]
+    return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
+
+
+def _weighed(loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None) -> Any:
+    """The loss of each element times its weight, reduced. Raises ValueError for weights of another shape."""
+    if weight is None:
+        return reduced(loss, reduction_name)
+    if weight.array.shape != input.array.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return reduced(arithmetic.mul(loss, weight), reduction_name, share)
+
+
+@sensitive
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """|input - target|, times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
+    loss = arithmetic.abs(_difference("l1_loss", input, target))
+    return _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
+
+
+@sensitive
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """d² / (2 beta) where |d| < beta, else |d| - beta / 2, of d = input - target. Raises RuntimeError for beta < 0."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return l1_loss(input, target, size_average, reduce, reduction)
+    size = arithmetic.abs(_difference("smooth_l1_loss", input, target))
+    loss = select.where(comparison.lt(size, beta), arithmetic.square(size) * (0.5 / beta), size - 0.5 * beta)
+    return named(reduced(loss, named_reduction(size_average, reduce, reduction)), "SmoothL1LossBackward0")
+
+
+@sensitive
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """d² / 2 where |d| < delta, else delta (|d| - delta / 2), of d = input - target; times `weight`.
+
+    Raises RuntimeError for delta ≤ 0.
+    """
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    size = arithmetic.abs(_difference("huber_loss", input, target))
+    loss = select.where(comparison.lt(size, delta), arithmetic.square(size) * 0.5, (size - 0.5 * delta) * delta)
+    out = _weighed(loss, input, weight, reduction, None)
+    return named(out, "HuberLossBackward0") if weight is None else out
+
+
+@sensitive
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """-(w⁺ t ln σ(x) + (1 - t) ln(1 - σ(x))), computed from the logits so that nothing overflows.
+
+    Raises ValueError unless input and target have the same size.
+    """
+    _check_sizes("binary_cross_entropy_with_logits", input, target)
+    positive, negative = logsigmoid(input), logsigmoid(arithmetic.neg(input))
+    gain = arithmetic.mul(target, positive)
+    gain = gain if pos_weight is None else arithmetic.mul(gain, pos_weight)
+    loss = -(gain + arithmetic.sub(1.0, target) * negative)
+    out = reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
+    return named(out, "BinaryCrossEntropyWithLogitsBackward0")
+
+
+def _limited_log(p: Any) -> Any:
+    return arithmetic.maximum(transcendental.log(p), -100.0)
+
+
+# The gradient is PyTorch's, finite where the logarithms are not.
+@binary(
+    promotion="float",
+    node="BinaryCrossEntropyBackward0",
+    dx=lambda g, x, y: g * (x - y) / arithmetic.maximum(x * (1.0 - x), 1e-12),
+    dy=lambda g, x: g * (_limited_log(1.0 - x) - _limited_log(x)),
+)
+def _entropy(x: Any, y: Any) -> Any:
+    """-(y ln x + (1 - y) ln(1 - x)), with logarithms below -100 taken as -100."""
+    return -(y * np.maximum(np.log(x), -100.0) + (1.0 - y) * np.maximum(np.log1p(-x), -100.0))
+
+
+@sensitive
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """-(t ln p + (1 - t) ln(1 - p)); logarithms below -100 count as -100, as in PyTorch.
+
+    Raises ValueError unless input and target have the same size, RuntimeError for inputs outside [0, 1].
+    """
+    _check_sizes("binary_cross_entropy", input, target)
+    inside = comparison.logical_and(comparison.ge(input, 0.0), comparison.le(input, 1.0))
+    outside = select.cast(comparison.logical_not(inside), dtype=np.dtype(np.int64))
+    indexing.check_range(outside, 1, "all elements of input should be between 0 and 1", low=0, error=RuntimeError)
+    loss = _entropy(input, target)
+    out = reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
+    return named(out, "BinaryCrossEntropyBackward0")

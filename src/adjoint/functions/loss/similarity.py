@@ -1,0 +1,151 @@
+"""Losses that compare distributions, directions and distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import in_float32, sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.elementwise.pointwise import clamp
+from adjoint.functions.linalg.matmul import linear as _linear
+from adjoint.functions.loss.regression import named_reduction, reduced
+from adjoint.functions.reduction.reduce import norm
+from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select, transcendental
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "bilinear", "cosine_embedding_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss", "pairwise_distance",
+    "soft_margin_loss", "triplet_margin_loss",
+]  # fmt: skip
+_sum = reduction.sum
+
+
+@sensitive
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """t (ln t - x) of log-probabilities x and probabilities t, or with `log_target` log-probabilities.
+
+    `reduction="batchmean"` divides the sum by the first size. "mean" divides by the number of elements, and warns.
+    """
+    if reduction == "mean" and size_average is None and reduce is None:
+        warn_user(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.",
+        )
+    if log_target:
+        loss: Any = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))
+    else:
+        loss = arithmetic.sub(float_functions.xlogy(target, target), arithmetic.mul(target, input))
+    if reduction == "batchmean":
+        return reduced(loss, "sum") / (input.array.shape[0] if input.ndim else 1)
+    return reduced(loss, named_reduction(size_average, reduce, reduction))
+
+
+@sensitive
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, -t (x1 - x2) + margin), t being 1 or -1."""
+    apart: Any = arithmetic.mul(arithmetic.neg(target), arithmetic.sub(input1, input2))
+    return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
+
+
+@sensitive
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """x where t is 1, max(0, margin - x) where t is -1."""
+    far = select.where(comparison.eq(target, 1), 0.0, clamp(arithmetic.sub(margin, input), min=0))
+    near = select.where(comparison.eq(target, -1), 0.0, input)
+    return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
+
+
+@sensitive
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """ln(1 + e^(-t x)), t being 1 or -1."""
+    loss = transcendental.log1p(transcendental.exp(arithmetic.mul(arithmetic.neg(target), input)))
+    return named(reduced(loss, named_reduction(size_average, reduce, reduction)), "SoftMarginLossBackward0")
+
+
+@sensitive
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """1 - cos where t is 1, max(0, cos - margin) where t is -1, of the angle between rows of (N, D), or two vectors.
+
+    Raises RuntimeError for targets of other shapes than (N,), or () for vectors.
+    """
+    rank = target.ndim
+    if rank > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not input1.ndim == input2.ndim == rank + 1:
+        raise RuntimeError(
+            f"{rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1.array.shape)} and {list(input2.array.shape)}."
+        )
+    tiny, axes = 1e-12, (input1.ndim - 1,)
+    first, second, both = (
+        _sum(arithmetic.mul(x, y), axes=axes, keepdims=False)
+        for x, y in ((input1, input1), (input2, input2), (input1, input2))
+    )
+    sizes = arithmetic.mul(arithmetic.add(first, tiny), arithmetic.add(second, tiny))
+    cos: Any = arithmetic.div(both, arithmetic.sqrt(sizes))
+    zero = 0.0
+    near = select.where(comparison.eq(target, 1), arithmetic.sub(1.0, cos), zero)
+    far = select.where(comparison.eq(target, -1), clamp(cos - margin, min=0), zero)
+    return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
+
+
+@sensitive
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, ‖a - p‖ - ‖a - n‖ + margin); with `swap` ‖p - n‖ counts where it is the smaller one.
+
+    Raises ValueError for a margin of 0 or less. Source: Balntas et al., 2016.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = arithmetic.minimum(far, pairwise_distance(positive, negative, p, eps))
+    apart: Any = arithmetic.sub(near, far)
+    return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
+
+
+@in_float32
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """‖x1 - x2 + eps‖ₚ over the last dimension."""
+    apart: Any = arithmetic.sub(x1, x2)
+    return norm(apart + eps, p, -1, keepdim)
+
+
+@in_float32
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1ᵀ W[o] x2 + b[o]: (…, I) and (…, J) with W (O, I, J) give (…, O). Raises RuntimeError where sizes differ."""
+    if weight.ndim != 3:
+        raise RuntimeError(f"bilinear(): weight must have 3 dimensions, got {tuple(weight.array.shape)}")
+    lead = input1.array.shape[:-1]
+    o, i, j = weight.array.shape
+    for name, x, size in (("input1", input1, i), ("input2", input2, j)):
+        if x.array.shape[:-1] != lead or x.array.shape[-1] != size:
+            raise RuntimeError(
+                f"bilinear(): {name} is {tuple(x.array.shape)}, but (…, {size}) is expected by the weight "
+                f"{tuple(weight.array.shape)}, with leading sizes {tuple(lead)}"
+            )
+    rows = movement.reshape(weight, shape=(o * i, j))
+    inner = movement.reshape(_linear(input2, rows), shape=(*lead, o, i))
+    each = movement.reshape(input1, shape=(*lead, 1, i))
+    out = reduction.sum(arithmetic.mul(inner, each), axes=(len(lead) + 1,), keepdims=False)
+    return out if bias is None else arithmetic.add(out, bias)

@@ -1,0 +1,27 @@
+"""Functions of neural networks: convolution, pooling, normalization, attention, recurrence.
+
+Modules, in reading order:
+
+- `channel_ops`: Channels beside each other: their order, how they hold each other back.
+- `dropout`: Dropout of whole channels.
+- `embedding`: Rows of a table, looked up by number.
+- `grid_sample`: Images looked up between their elements, at places that a grid says.
+- `normalization`: Normalisation to mean 0 and variance 1, over a layer's features or over a batch.
+- `pad`: Frames made of the tensor itself: mirrored, repeated at the edges, or joined into a ring.
+- `pooling`: Pooling: one number for each window.
+- `recurrent_fused`: The quick eager form of a recurrent layer: all times in one node, with the gradient through time
+  written by hand.
+- `unpool_fold`: Elements put back where pooling or sliding windows took them from.
+- `adaptive_pooling`: Pooling to a given number of windows: the largest elements of parts, regular ones or at random.
+- `attention`: Attention: each query's average of the values, weighed by how its key matches theirs.
+- `convolution`: Convolutions as PyTorch calls them: correlation of (N, C, D…) with (O, C/groups, K…).
+- `embedding_bag`: Rows of a table, looked up by number and brought together bag by bag.
+- `group_norm`: Normalisation over groups of channels, and by the root of the mean square.
+- `recurrent`: Recurrent cells, and layers of them swept over time: RNN, LSTM and GRU.
+- `conv_transpose`: Transposed convolutions as PyTorch calls them, and the convolution of sequences with time in
+  front.
+- `interpolate`: Images at other sizes whose new elements see all the old ones they stand for: weights, one matrix a
+  dimension.
+- `multihead_attention`: Attention with several heads: projections of queries, keys and values, and of what the heads
+  find.
+"""

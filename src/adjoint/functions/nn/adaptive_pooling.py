@@ -1,0 +1,304 @@
+"""Pooling to a given number of windows: the largest elements of parts, regular ones or at random; power averages."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.random.generator import default_generator
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.publish import named
+from adjoint.functions.nn.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    taken_at,
+)
+from adjoint.ops.elementwise import arithmetic, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.random import draws
+
+__all__ = [
+    "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+]  # fmt: skip
+MAX_POOLS = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}
+AVG_POOLS = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """(…, L) to (…, output_size): the largest elements of as many parts, which overlap where none divides L."""
+    return _adaptive(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """(…, H, W) to (…, *output_size): the largest elements of as many parts; None keeps a dimension."""
+    return _adaptive(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """(…, D, H, W) to (…, *output_size): the largest elements of as many parts; None keeps a dimension."""
+    return _adaptive(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool1d`, and where in (L,) the largest elements stand."""
+    return _adaptive(1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool2d`, and where in (H · W,) the largest elements stand."""
+    return _adaptive(2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool3d`, and where in (D · H · W,) the largest elements stand."""
+    return _adaptive(3, input, output_size, True)
+
+
+@keeping_channels_last
+def _adaptive(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
+    name, shape, lead = f"adaptive_max_pool{rank}d", input.array.shape, input.ndim - rank
+    sizes = adaptive_sizes(name, rank, input, output_size)
+    if not all(sizes):
+        empty = no_parts(name, input, sizes)
+        return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
+    parts = [_part(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
+    x: Any = input
+    for axis, (n, at) in enumerate(zip(shape[lead:], parts, strict=True), lead):
+        if at.size != n:
+            x = x.index_select(axis, constant(at.ravel()))
+    tables = [constant(at.ravel()) for at in parts]
+    widths = tuple(at.shape[1] for at in parts)
+    return _pooled_apart("AdaptiveMaxPool", input, x, widths, tables, return_indices)
+
+
+def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:
+    """How many parts each of the last `rank` dimensions has. Raises as PyTorch does for what has no such parts."""
+    shape: Any = input.array.shape
+    if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
+        raise ValueError(f"Input dimension should be at least {rank + 1}")
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}")
+    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
+    if len(given) != rank:
+        raise RuntimeError(f"{name}(): output_size must have {rank} numbers, not {len(given)}")
+    sizes = [n if s is None else s for n, s in zip(shape[-rank:], given, strict=True)]
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(f"{name}(): elements of output_size must be greater than or equal to 0, got {sizes}")
+    if input.array.dtype.kind not in "fV":
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
+    made = [*shape[:-rank], *sizes]
+    if math.prod(made) * input.array.dtype.itemsize > sys.maxsize:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={made}")
+    if not all(shape[1:]):
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(shape)}"
+        )
+    return sizes
+
+
+def no_parts(name: str, input: Tensor, sizes: list[int]) -> Tensor:
+    """The empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
+    lead = input.array.shape[: input.ndim - len(sizes)]
+    kept = [min(n, s) for n, s in zip(input.array.shape[len(lead) :], sizes, strict=True)]
+    out: Any = movement.slice(input, bounds=tuple((0, n, 1) for n in (*lead, *kept)))
+    more = tuple((0, s - n) for s, n in zip(sizes, kept, strict=True))
+    out = movement.pad(out, widths=((0, 0),) * len(lead) + more)
+
+    def refuse(g: Any) -> None:
+        raise RuntimeError(
+            f"{name}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output "
+            f"has sizes {list(g.array.shape)}"
+        )
+
+    if out.requires_grad:
+        out.register_hook(refuse)
+    return out
+
+
+def _part(length: int, parts: int) -> Any:
+    """The elements under each of as many parts: (parts, most); shorter parts repeat their last element."""
+    numbers = np.arange(parts)
+    starts, ends = numbers * length // parts, -(-(numbers + 1) * length // parts)
+    taps = np.arange((ends - starts).max())
+    at: Any = np.minimum(starts[:, None] + taps, ends[:, None] - 1)
+    return at
+
+
+def _pooled_apart(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Tensor], return_indices: bool) -> Any:
+    """The largest of each block of x, slices of the input, and their flat place there: the tables say which slices."""
+    rank = len(widths)
+    node = f"{kind}{rank}DBackward0"
+    if not return_indices:
+        out = MAX_POOLS[rank](x, widths)
+        return out if rank == 1 else named(out, node)
+    _, places = MAX_POOLS[rank](x.detach(), widths, return_indices=True)
+    lead = input.ndim - rank
+    lengths, sizes = input.array.shape[lead:], x.array.shape[lead:]
+    where: Any = 0
+    stride, block = math.prod(lengths), math.prod(sizes)
+    for table, length, size in zip(tables, lengths, sizes, strict=True):
+        stride, block = stride // length, block // size
+        along: Any = arithmetic.remainder(arithmetic.floor_divide(places, block), size)
+        where = where + _looked_up(table, along) * stride
+    out = taken_at(input, where, rank)
+    return out if rank == 1 else named(out, node), where
+
+
+def _looked_up(table: Any, along: Any) -> Any:
+    """The table (n,), or one for each image (…, n), at `along` (…, P…)."""
+    if table.ndim == 1:
+        return apply(indexing.index.op, (table, along), {"pattern": (0,)})  # type: ignore[attr-defined]
+    lead = table.ndim - 1
+    flat = movement.reshape(along, shape=(*along.array.shape[:lead], math.prod(along.array.shape[lead:])))
+    return movement.reshape(indexing.gather(table, flat, axis=lead), shape=along.array.shape)
+
+
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """(…, C, H, W) to (…, C, *output_size): the largest elements of windows that stand at random, in order.
+
+    `output_ratio` gives the sizes as parts of the input's. Raises ValueError unless one of the two is given,
+    RuntimeError where the windows do not fit. Source: Graham, 2014.
+    """
+    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """(…, C, D, H, W) to (…, C, *output_size), as `fractional_max_pool2d` does it."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """`fractional_max_pool2d`, and where in (H · W,) the largest elements stand."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """`fractional_max_pool3d`, and where in (D · H · W,) the largest elements stand."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def _fractional(
+    rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
+) -> Any:
+    name = f"fractional_max_pool{rank}d"
+    shape = input.array.shape
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{name}: Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}")
+    if any(not n for n in shape[input.ndim - rank - 1 :]):
+        raise RuntimeError(f"{name}: Expected input to have non-zero size for non-batch dimensions, got {list(shape)}")
+    if output_size is None:
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
+        if len(ratios) != rank:
+            raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
+        output_size = [int(n * r) for n, r in zip(shape[-rank:], ratios, strict=True)]
+    sizes, widths = _each(name, rank, output_size, "output_size"), _each(name, rank, kernel_size, "kernel_size")
+    if input.ndim == rank + 1:
+        out = _fractional(rank, input.unsqueeze(0), widths, sizes, None, return_indices, samples)
+        return tuple(part.squeeze(0) for part in out) if return_indices else out.squeeze(0)
+    for side, n, s, k in zip(("time", "height", "width")[-rank:], shape[2:], sizes, widths, strict=True):
+        if s < 0 or k < 1:
+            raise RuntimeError(f"{name}: sizes of windows and results must not be negative, but got {widths}, {sizes}")
+        if s + k - 1 > n:
+            raise RuntimeError(f"{name}(): pool {side} {k} too large relative to input {side} {n}, for {s} windows")
+    if not all(sizes):
+        empty = movement.slice(input, bounds=tuple((0, n, 1) for n in (*shape[:2], *sizes)))
+        return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
+    if samples is None:
+        drawn = (*shape[:2], rank)
+        samples = draws.uniform(shape=drawn, dtype=input.array.dtype, low=0.0, high=1.0, generator=default_generator)
+    if samples.ndim == 3 and samples.array.shape[0] > shape[0]:
+        samples = samples.narrow(0, 0, shape[0])
+    if tuple(samples.array.shape) != (*shape[:2], rank):
+        raise RuntimeError(f"Expect _random_samples of shape {[*shape[:2], rank]}, got {list(samples.array.shape)}")
+    x: Any = input
+    tables = []
+    for d, (n, s, k) in enumerate(zip(shape[2:], sizes, widths, strict=True)):
+        at = _intervals(samples.select(2, rank - 1 - d if rank == 2 else d), n, s, k)  # (N, C, s·k)
+        tables.append(at)
+        wide = movement.reshape(at, shape=(*shape[:2], *(s * k if e == d else 1 for e in range(rank))))
+        sides = list(x.array.shape)
+        sides[2 + d] = s * k
+        x = indexing.gather(x, movement.expand(wide, shape=tuple(sides)), axis=2 + d)
+    return _pooled_apart("FractionalMaxPool", input, x, widths, tables, return_indices)
+
+
+def _each(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
+    """`value` for each dimension. Raises RuntimeError for another number of them."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
+    if len(given) != rank:
+        count = "" if rank == 2 else "three "
+        raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of {count}Ints, but got {value!r}")
+    return given
+
+
+def _intervals(sample: Any, length: int, parts: int, width: int) -> Any:
+    """The elements under `parts` windows: the i-th begins at ⌊(i + u) a⌋ - ⌊u a⌋, and the last ends at the end."""
+    step = (length - width) / (parts - 1) if parts > 1 else 0.0
+    numbers = constant(np.arange(parts - 1, dtype=sample.array.dtype))
+    u = sample.unsqueeze(-1)
+    integer = np.dtype(np.int64)
+    begun = select.cast((u + numbers) * step, dtype=integer) - select.cast(u * step, dtype=integer)
+    last = movement.expand(constant(np.asarray([length - width])), shape=(*sample.array.shape, 1))
+    starts = apply(movement.cat.op, (begun, last), {"axis": sample.ndim})  # type: ignore[attr-defined]
+    taps = starts.unsqueeze(-1) + constant(np.arange(width))
+    return movement.reshape(taps, shape=(*sample.array.shape, parts * width))
+
+
+@in_float32
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """(Σ xᵖ)^(1/p) over each window of (N, C, L); the largest |x| for p = ∞."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@in_float32
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """(Σ xᵖ)^(1/p) over each window of (N, C, H, W); the largest |x| for p = ∞."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@in_float32
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """(Σ xᵖ)^(1/p) over each window of (N, C, D, H, W); the largest |x| for p = ∞."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@keeping_channels_last
+def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+    if math.isinf(p):
+        size: Any = arithmetic.abs(input)
+        largest = MAX_POOLS[rank](size if p > 0 else -size, kernel_size, stride, 0, 1, ceil_mode)
+        return largest if p > 0 else -largest
+    mean = AVG_POOLS[rank](arithmetic.pow(input, p), kernel_size, stride, 0, ceil_mode)
+    kept: Any = arithmetic.mul(arithmetic.sign(mean), arithmetic.abs(mean).relu())
+    count = math.prod(kernel_size) if isinstance(kernel_size, Sequence) else kernel_size**rank
+    return arithmetic.pow(kept * count, 1.0 / p)

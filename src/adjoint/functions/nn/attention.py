@@ -1,0 +1,177 @@
+"""Attention: each query's average of the values, weighed by how its key matches theirs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import in_float32, lowering
+from adjoint.functions.api.publish import named
+from adjoint.functions.linalg.matmul import matmul
+from adjoint.functions.nn.dropout import dropout
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import movement
+from adjoint.ops.nn.attention import attention, attention_weights
+
+Shape = tuple[int, ...]
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+__all__ = ["scaled_dot_product_attention"]
+
+
+@lowering
+@in_float32
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query keyᵀ · scale + mask) value: (…, L, E), (…, S, E) and (…, S, Ev) give (…, L, Ev).
+
+    `scale` is 1/√E unless given. A mask of truths says which keys take part, one of numbers is added, `is_causal`
+    leaves query i the keys up to i; a query without any key gets zeros. With `enable_gqa` the heads, dimension -3, of
+    query are a multiple of those of key and value, each of which serves several. Leading dimensions broadcast.
+    Raises RuntimeError, naming the shapes or types, if they do not fit. Source: Vaswani et al., 2017.
+    """
+    _check(query, key, value, attn_mask, is_causal)
+    if not dropout_p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if query.array.dtype != HALF:
+        return _attended(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    q, k, v = (select.cast(x, dtype=SINGLE) for x in (query, key, value))
+    return select.cast(_attended(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa), dtype=HALF)
+
+
+def _attended(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
+) -> Any:
+    if gqa:
+        key, value = _repeated("key", key, query), _repeated("value", value, query)
+    lead = _leading(query, key, value, attn_mask)
+    if scale is None:
+        size = query.array.shape[-1]
+        scale = 1.0 / math.sqrt(size) if size else math.inf
+    if attn_mask is not None:
+        attn_mask = _full_mask(attn_mask, lead, query)
+    if dropout_p <= 0.0 and not _has_slope(attn_mask):
+        return _by_op(query, key, value, attn_mask, lead, is_causal, scale)
+    query, key, value = (_stacked(x, lead) for x in (query, key, value))
+    weights = attention_weights(query, key, attn_mask, scale, is_causal)
+    out = matmul(dropout(weights, dropout_p) if dropout_p > 0.0 else weights, value)
+    return out if len(lead) > 1 else movement.reshaped(out, (*lead, *out.array.shape[-2:]))
+
+
+def _has_slope(mask: Tensor | None) -> bool:
+    """True for a mask whose gradient, as large as all weights, may be asked for."""
+    return mask is not None and mask.array.dtype.kind in "fV" and (mask.requires_grad or mode.duals is not None)
+
+
+def _by_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape, causal: bool, scale: float) -> Tensor:
+    """One op on stacks of heads, (…, H, rows, size), all with the same leading dimensions."""
+    out = attention(*[_stacked(x, lead) for x in (query, key, value)], mask, scale=scale, causal=causal)
+    if len(lead) < 2:
+        out = movement.reshaped(out, (*lead, query.array.shape[-2], value.array.shape[-1]))
+    else:
+        axes = (*range(len(lead) - 1), len(lead), len(lead) - 1, len(lead) + 1)
+        out = apply(movement.permute.op, (out,), {"axes": axes})  # type: ignore[attr-defined]
+    return named(out, "ScaledDotProductFlashAttentionForCpuBackward0")
+
+
+def _stacked(x: Any, lead: Shape) -> Any:
+    """`x` with all of the leading dimensions, and heads if there are none: one."""
+    size = tuple(x.array.shape[-2:])
+    if tuple(x.array.shape[:-2]) != lead:
+        x = movement.expand(x, shape=(*lead, *size))
+    return x if len(lead) > 1 else movement.reshape(x, shape=(*lead, 1, *size))
+
+
+def _full_mask(mask: Any, lead: Shape, like: Any) -> Any:
+    """The mask with as many dimensions as the stacks of heads, in their type unless it holds truths."""
+    if mask.array.dtype.kind != "b" and mask.array.dtype != like.array.dtype:
+        mask = select.cast(mask, dtype=like.array.dtype)
+    *own, rows, keys = (1,) * (len(lead) + 2 - mask.ndim) + tuple(mask.array.shape)
+    shape = (*own, *(1,) * (len(lead) < 2), rows, keys)
+    return mask if tuple(mask.array.shape) == shape else movement.reshape(mask, shape=shape)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> None:
+    named = {"query": query, "key": key, "value": value}
+    for name, given in named.items():
+        if not isinstance(given, Tensor):
+            raise TypeError(
+                f"scaled_dot_product_attention(): argument '{name}' must be Tensor, not {type(given).__name__}"
+            )
+    shapes = ", ".join(f"{name} {tuple(x.array.shape)}" for name, x in named.items())
+    if min(x.ndim for x in named.values()) < 2:
+        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got {shapes}")
+    if len({x.array.dtype for x in named.values()}) > 1:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got "
+            + ", ".join(f"{name} {x.dtype}" for name, x in named.items())
+        )
+    kind = query.array.dtype
+    if kind.kind not in "fV":
+        raise RuntimeError(f"scaled_dot_product_attention: expected tensors of a floating type, but got {query.dtype}")
+    if key.array.shape[-1] != query.array.shape[-1] or key.array.shape[-2] != value.array.shape[-2]:
+        raise RuntimeError(
+            "scaled_dot_product_attention: expected query (…, L, E), key (…, S, E) and value (…, S, Ev), but got "
+            f"{shapes}"
+        )
+    if mask is None:
+        return
+    if mask.array.dtype != kind and mask.array.dtype not in (np.bool_, np.float32):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{mask.dtype} and  query.dtype: {query.dtype} instead."
+        )
+    if causal:
+        if hasattr(mask, "variant"):
+            raise ValueError("CausalBias should not be used with causal=True")
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+
+
+def _repeated(name: str, x: Tensor, query: Tensor) -> Any:
+    """`x` with as many heads as `query`: each one several times, one after the other."""
+    if (rank := min(x.ndim, query.ndim)) < 3:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got -3): enable_gqa needs "
+            f"query and {name} with heads, (…, heads, rows, size)"
+        )
+    *lead, heads, rows, size = x.array.shape
+    wanted = query.array.shape[-3]
+    if heads == wanted:
+        return x
+    if not heads or wanted % heads:
+        raise RuntimeError(
+            f"Number of heads in key and value must divide the number of heads in query, but got {heads} in {name} and "
+            f"{wanted} in query"
+        )
+    each = movement.reshape(x, shape=(*lead, heads, 1, rows, size))
+    spread = movement.expand(each, shape=(*lead, heads, wanted // heads, rows, size))
+    return movement.reshape(spread, shape=(*lead, wanted, rows, size))
+
+
+def _leading(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Shape:
+    """The leading dimensions of all. Raises RuntimeError if they do not broadcast, or the mask not to the weights."""
+    q, k, v = (tuple(x.array.shape) for x in (query, key, value))
+    try:
+        shape = (*broadcast_shapes(q[:-2], k[:-2]), q[-2], k[-2])
+        lead = broadcast_shapes(shape[:-2], v[:-2])
+        spread = shape if mask is None else broadcast_shapes(shape, tuple(mask.array.shape))
+    except ValueError as error:
+        given = "" if mask is None else f" and attn_mask {tuple(mask.array.shape)}"
+        raise RuntimeError(f"{error}: scaled_dot_product_attention of query {q}, key {k}, value {v}{given}") from None
+    if spread != shape:
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(spread)}")
+    return lead

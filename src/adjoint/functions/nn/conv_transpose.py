@@ -1,0 +1,125 @@
+"""Transposed convolutions as PyTorch calls them, and the convolution of sequences with time in front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.compute_dtype import lowering
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.api.publish import named
+from adjoint.functions.nn.convolution import check_types, conv1d
+from adjoint.ops.movement import movement
+from adjoint.ops.nn import convolution as ops
+
+__all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+
+@lowering
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, L) with (C, O/groups, K) and (O,) gives (N, O, L'): the gradient of `conv1d` in its input.
+
+    L' = (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1. Raises RuntimeError if shapes do not fit.
+    """
+    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@lowering
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, H, W) with (C, O/groups, KH, KW) and (O,) gives (N, O, H', W'): the gradient of `conv2d` in its input."""
+    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@lowering
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, D, H, W) with (C, O/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
+    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@keeping_channels_last
+def _transposed(
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, output_padding: Any,
+    groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    name = f"conv_transpose{rank}d"
+    if input.ndim == rank + 1:  # without a batch
+        one = movement.reshape(input, shape=(1, *input.array.shape))
+        out = _transposed(rank, one, weight, bias, stride, padding, output_padding, groups, dilation)
+        return movement.reshape(out, shape=out.array.shape[1:])
+    _check(name, rank, input, weight, bias, groups)
+    steps, gaps = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
+    frame, more = per_dimension(padding, rank, "padding"), per_dimension(output_padding, rank, "output_padding")
+    for what, values, least in (
+        ("stride", steps, 1), ("dilation", gaps, 1), ("padding", frame, 0), ("output_padding", more, 0)
+    ):  # fmt: skip
+        if any(v < least for v in values):
+            kind = "negative" if not least else "non-positive"
+            raise RuntimeError(f"{name}: {kind} {what} is not supported, but got {what}={values}")
+    if any(m >= max(s, d) for m, s, d in zip(more, steps, gaps, strict=True)):
+        raise RuntimeError(
+            f"output padding must be smaller than either stride or dilation, but got output_padding: {more}, stride: "
+            f"{steps}, dilation: {gaps}"
+        )
+    reach = zip(input.array.shape[2:], weight.array.shape[2:], steps, gaps, strict=True)
+    full = [(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in reach]
+    sizes = [f - 2 * p + m for f, p, m in zip(full, frame, more, strict=True)]
+    if any(size < 1 for size in sizes):
+        raise RuntimeError(
+            f"Given input size per channel: {list(input.array.shape[2:])}. Calculated output size per channel: {sizes}."
+            " Output size is too small"
+        )
+    channels = (input.array.shape[0], weight.array.shape[1] * groups)
+    settings: dict[str, Any] = {"stride": steps, "dilation": gaps, "groups": groups}
+    if all(m < s for m, s in zip(more, steps, strict=True)):
+        out = ops.convolution_input(input, weight, shape=(*channels, *sizes), padding=frame, **settings)
+    else:  # a window more would fit: made without the frame, then cut and filled up
+        out = ops.convolution_input(input, weight, shape=(*channels, *full), padding=(0,) * rank, **settings)
+        ends = [f - p + m for f, p, m in zip(full, frame, more, strict=True)]
+        bounds = ((p, min(e, f), 1) for p, e, f in zip(frame, ends, full, strict=True))
+        out = movement.slice(out, bounds=(*((0, n, 1) for n in channels), *bounds))
+        out = movement.pad(out, widths=((0, 0), (0, 0), *((0, max(e - f, 0)) for e, f in zip(ends, full, strict=True))))
+    if bias is not None:
+        out = out + movement.reshape(bias, shape=(1, channels[1], *(1,) * rank))
+    return named(out, "ConvolutionBackward0")
+
+
+def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    x, w = tuple(input.array.shape), tuple(weight.array.shape)
+    if len(x) != rank + 2 or len(w) != rank + 2:
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(x)} and weight of size {list(w)}"
+        )
+    if groups < 1:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
+    check_types(name, input, weight, bias)
+    if x[1] != w[0]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(w)}, expected input{list(x)} to have {w[0]} channels, but got "
+            f"{x[1]} channels instead"
+        )
+    if w[0] % groups:
+        raise RuntimeError(f"{name}: {w[0]} input channels cannot be divided into {groups} groups")
+    if bias is not None and tuple(bias.array.shape) != (w[1] * groups,):
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(w)}, expected bias to be 1-dimensional with {w[1] * groups} "
+            f"elements, but got bias of size {list(bias.array.shape)} instead"
+        )
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """(T, N, C) with (K, C, O) and (O,) gives (T', N, O). Raises RuntimeError if shapes do not fit."""
+    if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
+        raise RuntimeError("conv_tbc: expected input and weight of 3 dimensions, and a bias of 1")
+    x, w = movement.permute(input, axes=(1, 2, 0)), movement.permute(weight, axes=(2, 1, 0))
+    return movement.permute(conv1d(x, w, bias, padding=pad), axes=(2, 0, 1))

@@ -1,0 +1,222 @@
+"""Convolutions as PyTorch calls them: correlation of (N, C, D…) with (O, C/groups, K…)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.families import fused
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.compute_dtype import lowering
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.api.publish import named
+from adjoint.functions.nn.pad import framed
+from adjoint.ops.movement import movement
+from adjoint.ops.movement.sliding_windows import windows
+from adjoint.ops.nn import convolution as ops
+from adjoint.ops.reduction import reduction
+
+__all__ = ["conv1d", "conv2d", "conv3d", "pad", "unfold"]
+
+
+def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
+    per_channel = (1, bias.shape[0], *(1,) * (len(x.shape) - 2))
+    return ops.convolution(x, weight, **settings) + movement.reshape(bias, shape=per_channel)
+
+
+def _channel_sum(g: Any) -> Any:
+    return reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False)
+
+
+@fused(
+    composite=_composite,
+    node="ConvolutionBackward0",
+    native=ops.seconds,
+    dx=ops.convolution.op.rules[0],  # type: ignore[attr-defined]
+    dweight=ops.convolution.op.rules[1],  # type: ignore[attr-defined]
+    dbias=_channel_sum,
+)
+def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    compute = ops.convolution.op.evaluate  # type: ignore[attr-defined]
+    out = compute(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    out += bias.reshape(-1, *(1,) * (x.ndim - 2))
+    return out
+
+
+@keeping_channels_last
+def _conv(
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    name = f"conv{rank}d"
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if input.ndim == rank + 1:  # without a batch
+        one = movement.reshape(input, shape=(1, *input.array.shape))
+        out = _conv(rank, one, weight, bias, stride, padding, dilation, groups)
+        return movement.reshape(out, shape=out.array.shape[1:])
+    _check(name, rank, input, weight, bias, groups)
+    stride, dilation = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
+    if isinstance(padding, str):
+        input, padding = _named_padding(name, padding, input, weight, stride, dilation)
+    padding = per_dimension(padding, rank, "padding")
+    if any(s < 1 for s in stride):
+        raise RuntimeError(f"{name}: non-positive stride is not supported, but got stride={stride}")
+    if any(p < 0 for p in padding):
+        raise RuntimeError(f"{name}: negative padding is not supported, but got padding={padding}")
+    if any(d < 1 for d in dilation):
+        raise RuntimeError(f"{name}: dilation should be greater than zero, but got dilation={dilation}")
+    sides = [n + 2 * p for n, p in zip(input.array.shape[2:], padding, strict=True)]
+    reach = [d * (k - 1) + 1 for k, d in zip(weight.array.shape[2:], dilation, strict=True)]
+    if any(n < r for n, r in zip(sides, reach, strict=True)):
+        found, wanted = (" x ".join(map(str, sizes)) for sizes in (sides, reach))
+        raise RuntimeError(
+            f"{name}: Calculated padded input size per channel: ({found}). Kernel size: ({wanted}). Kernel size can't "
+            "be greater than actual input size"
+        )
+    settings = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if bias is None:
+        return ops.convolution(input, weight, **settings)
+    return _convolution(input, weight, bias, **settings)
+
+
+def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    x, w = tuple(input.array.shape), tuple(weight.array.shape)
+    if len(x) != rank + 2 or len(w) != rank + 2:
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(x)} and weight of size {list(w)}"
+        )
+    if groups < 1:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
+    check_types(name, input, weight, bias)
+    if x[1] != w[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(w)}, expected input{list(x)} to have {w[1] * groups} "
+            f"channels, but got {x[1]} channels instead"
+        )
+    if w[0] % groups:
+        raise RuntimeError(f"{name}: {w[0]} output channels cannot be divided into {groups} groups")
+    if bias is not None and tuple(bias.array.shape) != (w[0],):
+        raise RuntimeError(f"{name}: bias has shape {list(bias.array.shape)}, expected [{w[0]}]")
+
+
+def check_types(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Raise RuntimeError unless all have one type."""
+    for what, other in (("weight", weight), ("bias", bias)):
+        if other is not None and other.array.dtype != input.array.dtype:
+            found, wanted = scalar_type(other.dtype), scalar_type(input.dtype)
+            raise RuntimeError(
+                f"{name}: Input type ({input.dtype}) and {what} type ({other.dtype}) should be the same: expected "
+                f"scalar type {wanted} but found {found}"
+            )
+
+
+def _named_padding(
+    name: str, padding: str, input: Tensor, weight: Tensor, stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> tuple[Tensor, tuple[int, ...]]:
+    """What a name of a padding stands for: "valid" none, "same" what keeps the sizes, the odd element at the end."""
+    rank = len(stride)
+    if padding == "valid":
+        return input, (0,) * rank
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: {padding!r}, {name} knows 'valid' and 'same'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, weight.array.shape[2:], strict=True)]
+    if all(t % 2 == 0 for t in total):
+        return input, tuple(t // 2 for t in total)
+    widths = ((0, 0), (0, 0), *((t // 2, t - t // 2) for t in total))
+    return movement.pad(input, widths=widths), (0,) * rank
+
+
+@lowering
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, L) with (O, C/groups, K) and (O,) gives (N, O, L').
+
+    Raises RuntimeError, naming the shapes, if they do not fit.
+    """
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@lowering
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, H, W) with (O, C/groups, KH, KW) and (O,) gives (N, O, H', W').
+
+    Raises RuntimeError, naming the shapes, if they do not fit.
+    """
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@lowering
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """(N, C, D, H, W) with (O, C/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@keeping_channels_last
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+    """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
+
+    `mode`: "constant" frames with `value`; "reflect", "replicate" and "circular" frame the last one to three dimensions
+    with the tensor itself. Raises RuntimeError for more pairs than dimensions and for frames too wide.
+    """
+    if mode != "constant":
+        if value is not None and value != 0:
+            raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        return framed(input, pad, mode)
+    if len(pad) % 2 or len(pad) // 2 > input.ndim:
+        raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
+    widths = ((0, 0),) * (input.ndim - len(pairs)) + tuple(pairs)
+    if any(a < 0 or b < 0 for a, b in widths):
+        bounds = tuple((max(-a, 0), n - max(-b, 0), 1) for n, (a, b) in zip(input.array.shape, widths, strict=True))
+        input = movement.slice(input, bounds=bounds)
+    number = value if isinstance(value, complex) else float(value or 0.0)
+    return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=number)
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """(N, C, H, W) to (N, C·KH·KW, places): the elements under the window at each place, as columns.
+
+    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions, for no elements
+    but for lack of a batch, and where the window finds no place.
+    """
+    if input.ndim not in (3, 4) or not all(input.array.shape[-3:]):
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(input.array.shape)}"
+        )
+    if input.ndim == 3:
+        one = movement.reshape(input, shape=(1, *input.array.shape))
+        columns = unfold(one, kernel_size, dilation, padding, stride)
+        return movement.reshape(columns, shape=columns.array.shape[1:])
+    size, steps = per_dimension(kernel_size, 2, "kernel_size"), per_dimension(stride, 2, "stride")
+    gaps, frame = per_dimension(dilation, 2, "dilation"), per_dimension(padding, 2, "padding")
+    spatial = input.array.shape[2:]
+    places = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(spatial, frame, gaps, size, steps, strict=True)
+    )
+    if min(places) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(spatial)}, kernel_size={size}, dilation={gaps}, padding={frame}, "
+            f"calculated shape of the array of sliding blocks as {places}, but its components must be at least one."
+        )
+    framed = movement.pad(input, widths=((0, 0), (0, 0), *((p, p) for p in frame)))
+    seen = windows(framed, size=size, stride=steps, dilation=gaps)  # (N, C, PH, PW, KH, KW)
+    n, c, ph, pw = seen.array.shape[:4]
+    columns = movement.permute(seen, axes=(0, 1, 4, 5, 2, 3))
+    out = movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))
+    settings = {"kernel_size": size, "dilation": gaps, "padding": frame, "stride": steps}
+    ends = {f"self_sym_argsize_minus_{i}": input.array.shape[-i] for i in (1, 2)}
+    return named(out, "Im2ColBackward0", **settings, **ends)

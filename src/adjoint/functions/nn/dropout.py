@@ -1,0 +1,156 @@
+"""Dropout of whole channels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.random.generator import default_generator
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.memory_format import as_it_lies
+from adjoint.functions.api.publish import in_place
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.random import draws
+
+__all__ = [
+    "alpha_dropout", "alpha_dropout_", "dropout", "dropout1d", "dropout2d", "dropout3d", "dropout_",
+    "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_",
+]  # fmt: skip
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each channel of (N, C, L) or (C, L) 0 with probability p, else divided by 1 - p. Raises as `dropout` does."""
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input.")
+    return _by_channel("dropout1d", input, p, training, inplace, 2 if input.ndim == 3 else 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each channel of (N, C, H, W) 0 with probability p, else divided by 1 - p. Raises as `dropout` does.
+
+    Warns where there are not four dimensions; the first two are batch and channel all the same.
+    """
+    if input.ndim == 3:
+        warn_user(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
+            "- input is interpreted as shape (N, C, L): use dropout1d for that.",
+        )
+    elif input.ndim != 4:
+        _warn("dropout2d", input.ndim)
+    return _by_channel("dropout2d", input, p, training, inplace, 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each channel of (N, C, D, H, W) or (C, D, H, W) 0 with probability p, else divided by 1 - p.
+
+    Warns for another number of dimensions; the first is the channel then.
+    """
+    if input.ndim not in (4, 5):
+        _warn("dropout3d", input.ndim)
+    return _by_channel("dropout3d", input, p, training, inplace, 2 if input.ndim == 5 else 1)
+
+
+def _by_channel(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Any:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    shape = input.array.shape
+    if len(shape) < kept:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    factor = draws.dropout_factor(
+        shape=(*shape[:kept], *(1 for _ in shape[kept:])), dtype=input.array.dtype, p=p, generator=default_generator
+    )
+    out = arithmetic.mul(input, factor)
+    return in_place(lambda _: out, f"{name}_")(input) if inplace else out
+
+
+def _warn(name: str, ndim: int) -> None:
+    warn_user(
+        f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
+        "release. To retain the behavior and silence this warning, please use dropout instead.",
+    )
+
+
+SATURATION = 1.7580993408473766  # -scale · alpha of selu: what a dropped element becomes, but for the sign
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element 0 with probability p, else divided by 1 - p; the input itself when not training.
+
+    Raises ValueError for a probability outside [0, 1].
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    kind, source = input.array.dtype, default_generator
+    factor = as_it_lies(input, lambda shape: draws.dropout_factor(shape=shape, dtype=kind, p=p, generator=source))
+    out = arithmetic.mul(input, factor)
+    return in_place(lambda _: out, "dropout_")(input) if inplace else out
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Each element with probability p what selu gives far to the left, then all scaled back to mean 0 and variance 1.
+
+    Raises RuntimeError for a probability outside [0, 1]. Source: Klambauer et al., 2017.
+    """
+    return _dropped(input, p, train, False, True)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place alpha_dropout."""
+    return _written(input, p, train, False, True, "alpha_dropout_")
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place dropout. Raises RuntimeError for a probability outside [0, 1]."""
+    return _written(input, p, train, False, False, "dropout_")
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`alpha_dropout` of whole features: all of (n, c, …) together. Raises RuntimeError below two dimensions."""
+    return _dropped(input, p, train, True, True)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place feature_alpha_dropout."""
+    return _written(input, p, train, True, True, "feature_alpha_dropout_")
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Each feature (n, c, …) 0 with probability p, else divided by 1 - p. Raises RuntimeError below two dimensions."""
+    return _dropped(input, p, train, True, False)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place feature_dropout."""
+    return _written(input, p, train, True, False, "feature_dropout_")
+
+
+def _written(input: Tensor, p: float, train: bool, by_feature: bool, alpha: bool, name: str) -> Tensor:
+    made: Tensor = in_place(lambda x: _dropped(x, p, train, by_feature, alpha), name)(input)
+    return made
+
+
+def _dropped(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Any:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not train or p == 0 or not x.numel():
+        return x
+    if p == 1:
+        return arithmetic.mul(x, 0.0)
+    if by_feature and x.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    kind, shape = x.array.dtype, x.array.shape
+    if by_feature:
+        sizes = (*shape[:2], *(1 for _ in shape[2:]))
+        kept: Any = draws.coin(shape=sizes, dtype=kind, p=1 - p, generator=default_generator)
+    else:
+        kept = as_it_lies(x, lambda order: draws.coin(shape=order, dtype=kind, p=1 - p, generator=default_generator))
+    if not alpha:
+        return arithmetic.mul(x, kept / (1 - p))
+    scale = 1 / math.sqrt((SATURATION**2 * p + 1) * (1 - p))
+    shift = (kept - 1.0) * (SATURATION * scale) + SATURATION * scale * p
+    return arithmetic.add(arithmetic.mul(x, kept * scale), shift)

@@ -1,0 +1,92 @@
+"""Rows of a table, looked up by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.publish import named
+from adjoint.functions.reduction import reduce
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+
+__all__ = ["embedding", "embedding_renorm_"]
+
+
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """The rows of `weight` (V, D) at the indices `input` (…): (…, D). The row `padding_idx` gets no gradient.
+
+    `max_norm` shortens the rows that are looked up, in place; `scale_grad_by_freq` divides each row's gradient by how
+    often it is looked up. Raises IndexError for indices outside [0, V), NotImplementedError for sparse gradients.
+    """
+    refuse_sparse("embedding", sparse)
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    check_indices(input)
+    rows = weight.array.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
+    if max_norm is not None:
+        embedding_renorm_(weight, input, max_norm, norm_type)
+    out = looked_up(weight, input)
+    if scale_grad_by_freq:
+        out = shared(out, input, rows)
+    if padding_idx is None:
+        return named(out, "EmbeddingBackward0")
+    padded = comparison.eq(input, padding_idx % rows)
+    mask = movement.reshape(padded, shape=(*input.array.shape, 1))
+    return named(select.where(mask, out.detach(), out), "EmbeddingBackward0")
+
+
+def refuse_sparse(name: str, sparse: bool) -> None:
+    """Raise NotImplementedError if sparse gradients are asked for."""
+    if sparse:
+        raise NotImplementedError(
+            f"{name}: there are no sparse tensors here; use sparse=False, whose gradient is dense"
+        )
+
+
+def check_indices(input: Tensor) -> None:
+    """Raise RuntimeError unless the indices are integers."""
+    if input.array.dtype.kind not in "iu":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype} instead (while checking arguments for embedding)"
+        )
+
+
+def looked_up(weight: Any, input: Any) -> Any:
+    """The rows of (V, …) at the indices (…)."""
+    return apply(indexing.index.op, (weight, input), {"pattern": (0,)})  # type: ignore[attr-defined]
+
+
+def shared(out: Any, input: Tensor, rows: int) -> Any:
+    """`out`, whose gradient reaches a row divided by how often it is looked up."""
+    ones = constant(np.ones(input.array.shape, out.array.dtype))
+    times = indexing.index_add(ones, input, shape=(rows,), pattern=(0,))
+    part = arithmetic.div(out, looked_up(times, input).unsqueeze(-1))
+    return out.detach() + (part - part.detach())
+
+
+def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Shorten the rows of `weight` (V, D) at the indices `input` to the length `max_norm`, in place.
+
+    No derivative knows of it.
+    """
+    rows = weight.array.shape[0]
+    with Scope(recording=False):
+        ones = constant(np.ones(input.array.shape, np.int64))
+        met = comparison.gt(indexing.index_add(ones, input, shape=(rows,), pattern=(0,)), 0)
+        size: Any = reduce.norm(weight.detach(), norm_type, 1, True)
+        long = comparison.logical_and(movement.reshape(met, shape=(rows, 1)), comparison.gt(size, max_norm))
+        weight.detach().mul_(select.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
+    return weight

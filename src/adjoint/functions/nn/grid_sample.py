@@ -1,0 +1,227 @@
+"""Images looked up between their elements, at places that a grid says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.creation.linspace import even_steps
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+
+__all__ = ["affine_grid", "grid_sample"]
+MODES = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
+CHANGED = (
+    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+    "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
+)
+
+
+@sensitive
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
+    """(N, C, H, W) at the places grid (N, H', W', 2) gives (N, C, H', W'); or (N, C, D, H, W) at (N, D', H', W', 3).
+
+    A place is (x, y) or (x, y, z), from -1 to 1 between the outermost elements' outer edges, or with `align_corners`
+    their centres. `mode`: "bilinear", "nearest", "bicubic" (of images). `padding_mode` says what lies outside: "zeros",
+    the "border", or a "reflection". Raises ValueError for other modes, RuntimeError for shapes that do not fit.
+    """
+    if mode not in MODES:
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
+    if padding_mode not in PADDINGS:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
+        )
+    if align_corners is None:
+        warn_user(CHANGED)
+    _check(input, grid, mode)
+    sides = input.array.shape[2:]
+    places = [_along(grid, len(sides) - 1 - d, n, bool(align_corners)) for d, n in enumerate(sides)]  # each (N, P)
+    if mode == "bicubic":
+        taps = [_cubic_taps(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)]
+    else:
+        inside = [_kept_inside(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)]
+        taps = [_nearest_tap(at) if mode == "nearest" else _linear_taps(at) for at in inside]
+    flat = movement.reshape(input, shape=(*input.array.shape[:2], math.prod(sides)))
+    out: Any = None
+    for corner in product(*taps):
+        value = _weighed(flat, corner, sides)
+        out = value if out is None else out + value
+    shape = (*input.array.shape[:2], *grid.array.shape[1:-1])
+    return named(movement.reshape(out, shape=shape), f"GridSampler{len(sides)}DBackward0")
+
+
+def _check(input: Tensor, grid: Tensor, mode: str) -> None:
+    x, g = input.array.shape, grid.array.shape
+    if input.array.dtype != grid.array.dtype:
+        raise RuntimeError(
+            "grid_sampler(): expected input and grid to have same dtype, but input has "
+            f"{input.dtype} and grid has {grid.dtype}"
+        )
+    if x[:1] != g[:1]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(x)} and grid with sizes {list(g)}"
+        )
+    if g[-1:] != (len(x) - 2,):
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {len(x) - 2} in last dimension, but got grid with sizes "
+            f"{list(g)}"
+        )
+    if len(x) not in (4, 5) or len(x) != len(g):
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(x)} and grid with sizes {list(g)}"
+        )
+    if not all(x[2:]):
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(x)}"
+        )
+    if mode == "bicubic" and len(x) == 5:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+
+
+def _along(grid: Any, component: int, n: int, aligned: bool) -> Any:
+    """Where along a dimension of n elements the places stand: (N, P)."""
+    at = movement.reshape(grid.select(grid.ndim - 1, component), shape=(grid.shape[0], math.prod(grid.shape[1:-1])))
+    if aligned:
+        return (at + 1.0) * ((n - 1) / 2)
+    if at.array.dtype != np.float32 or grid.ndim == 5:
+        return ((at + 1.0) * n - 1.0) / 2.0
+    # rounded once, as PyTorch does: at an element itself the last bit decides between which two a place stands
+    return select.cast(select.cast(at + 1.0, dtype=np.dtype(np.float64)) * (n / 2) - 0.5, dtype=at.array.dtype)
+
+
+def _kept_inside(at: Any, n: int, padding: str, aligned: bool) -> Any:
+    if padding == "zeros":
+        return at
+    if padding == "reflection":
+        at = _reflected(at, *((0, 2 * (n - 1)) if aligned else (-1, 2 * n - 1)))
+    return _limited(at, n)
+
+
+def _limited(at: Any, n: int) -> Any:
+    """at within [0, n - 1]; on the bounds too the gradient is 0, and NaN is 0."""
+    above = select.where(comparison.gt(at, 0.0), at, 0.0)
+    return select.where(comparison.ge(above, float(n - 1)), float(n - 1), above)
+
+
+def _reflected(at: Any, twice_low: int, twice_high: int) -> Any:
+    """at between two bounds, at which it turns round; they are given as twice themselves."""
+    if twice_low == twice_high:
+        return _fixed(at, 0.0)
+    low, span = twice_low / 2, (twice_high - twice_low) / 2
+    beyond = arithmetic.abs(at - low)
+    turns = arithmetic.floor(beyond.detach() / span)
+    rest = beyond - turns * span
+    return select.where(comparison.eq(arithmetic.remainder(turns, 2.0), 0.0), rest + low, span - rest + low)
+
+
+def _nearest_tap(at: Any) -> list[tuple[Any, Any]]:
+    return [(arithmetic.round(at.detach()), _fixed(at, 1.0) if at.requires_grad else None)]
+
+
+def _fixed(at: Any, value: float) -> Any:
+    """This value at all places, which have a gradient: 0."""
+    return select.where(constant(np.zeros((), np.bool_)), at, value)
+
+
+def _linear_taps(at: Any) -> list[tuple[Any, Any]]:
+    low = arithmetic.floor(at.detach())
+    share = at - low
+    return [(low, 1.0 - share), (low + 1.0, share)]
+
+
+def _cubic_taps(at: Any, n: int, padding: str, aligned: bool) -> list[tuple[Any, Any]]:
+    """Four taps with weights of the cubic kernel with a = -0.75. Source: Keys, 1981."""
+    low = arithmetic.floor(at.detach())
+    t = at - low
+    weights = _far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)
+    return [
+        (_kept_inside(low + d, n, padding, aligned), w) for d, w in zip((-1.0, 0.0, 1.0, 2.0), weights, strict=True)
+    ]
+
+
+def _near(x: Any) -> Any:
+    return (x * 1.25 - 2.25) * x * x + 1.0
+
+
+def _far(x: Any) -> Any:
+    return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
+
+
+def _weighed(flat: Any, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Any:
+    """The elements (N, C, P) at one tap in each dimension, by its weights; 0 for a tap outside."""
+    inside: Any = None
+    place: Any = 0
+    weight: Any = None
+    for (at, share), n in zip(corner, sides, strict=True):
+        within = comparison.logical_and(comparison.ge(at, 0.0), comparison.lt(at, float(n)))
+        inside = within if inside is None else comparison.logical_and(inside, within)
+        step = select.cast(select.where(within, at, 0.0), dtype=np.dtype(np.int64))
+        place = place * n + step
+        if share is not None:
+            weight = share if weight is None else weight * share
+    shape = (*flat.array.shape[:2], place.array.shape[1])
+    wide = movement.expand(place.unsqueeze(1), shape=shape)
+    found = select.where(inside.unsqueeze(1), indexing.gather(flat, wide, axis=2), 0.0)
+    return found if weight is None else found * weight.unsqueeze(1)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The grid (N, H, W, 2) of the maps theta (N, 2, 3) for images of `size` (N, C, H, W), or (N, D, H, W, 3).
+
+    Raises ValueError for a theta that is not floating or of another shape, NotImplementedError for other sizes.
+    """
+    if align_corners is None:
+        warn_user(CHANGED)
+    if theta.array.dtype.kind not in "fV":
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    rank = len(size) - 2
+    if rank not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
+            f"Got size {size}."
+        )
+    if theta.ndim != 3 or theta.array.shape[1:] != (rank, rank + 1):
+        raise ValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {size}. Got "
+            f"{tuple(theta.array.shape)}."
+        )
+    if align_corners and min(size[2:]) == 1:
+        warn_user(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
+            "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+        )
+    elif min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    kind = np.dtype(np.float32) if theta.array.dtype.kind == "V" else theta.array.dtype
+    axes = np.meshgrid(*(_centres(n, bool(align_corners), kind) for n in size[2:]), indexing="ij")
+    rows = np.stack([*(a.ravel() for a in axes[::-1]), np.ones(axes[0].size, kind)], -1)  # (P, rank + 1)
+    points = movement.reshape(constant(rows), shape=(1, *rows.shape))
+    maps = movement.permute(theta, axes=(0, 2, 1))
+    out = movement.reshape(
+        select.cast(points, dtype=theta.array.dtype) @ maps, shape=(theta.shape[0], *size[2:], rank)
+    )
+    return named(out, "AffineGridGeneratorBackward0")
+
+
+def _centres(n: int, aligned: bool, kind: Any) -> Any:
+    if n <= 1:
+        return np.zeros(n, kind)
+    at: Any = even_steps(-1, 1, n, kind)
+    return at if aligned else at * kind.type(n - 1) / kind.type(n)

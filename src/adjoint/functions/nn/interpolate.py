@@ -1,0 +1,333 @@
+"""Images at other sizes whose new elements see all the old ones they stand for: weights, one matrix a dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.compute_dtype import in_float32, sensitive
+from adjoint.functions.api.publish import named
+from adjoint.functions.linalg.matmul import matmul
+from adjoint.functions.nn.adaptive_pooling import adaptive_sizes, no_parts
+from adjoint.functions.shape.join import cat
+from adjoint.ops.elementwise import arithmetic, select
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
+    "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
+
+
+RADII = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}  # of the kernels, in elements of the coarser grid
+
+
+def smoothed(image: Any, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool) -> Any:
+    """(N, C, H, W) at `new` sizes: along a dimension Σ k((j + ½ - c) / s) x_j / Σ k, for a centre c and s ≥ 1.
+
+    The kernels k: a triangle, Keys' cubic with a = -½, and sinc(x) sinc(x / 3).
+    """
+    out = image
+    for d, (size, scale) in enumerate(zip(new, scales, strict=True), 2):
+        weights = _weights(image.array.shape[d], size, scale, mode, aligned).astype(image.array.dtype)
+        out = matmul(out, constant(weights.T)) if d == 3 else matmul(constant(weights), out)
+    return out
+
+
+def _weights(old: int, new: int, scale: float | None, mode: str, aligned: bool) -> Any:
+    """(new, old), each row with the sum 1."""
+    if aligned:
+        step = (old - 1) / (new - 1) if new > 1 else 0.0
+    else:
+        step = 1.0 / scale if scale else old / new
+    radius = RADII[mode] * max(step, 1.0)
+    centres = step * (np.arange(new) + 0.5)
+    first = np.maximum((centres - radius + 0.5).astype(np.int64), 0)
+    last = np.minimum((centres + radius + 0.5).astype(np.int64), old)
+    places = np.arange(old)
+    distances = (places - centres[:, None] + 0.5) / max(step, 1.0)
+    kept = (places >= first[:, None]) & (places < last[:, None])
+    weights = np.where(kept, KERNELS[mode](np.abs(distances)), 0.0)
+    total = weights.sum(1, keepdims=True)
+    return weights / np.where(total == 0, 1.0, total)
+
+
+def _triangle(x: Any) -> Any:
+    return np.maximum(1.0 - x, 0.0)
+
+
+def _cubic(x: Any) -> Any:
+    near = (1.5 * x - 2.5) * x * x + 1.0
+    far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
+def _windowed_sine(x: Any) -> Any:
+    return np.where(x < 3, np.sinc(x) * np.sinc(x / 3.0), 0.0)
+
+
+KERNELS: dict[str, Callable[[Any], Any]] = {"bilinear": _triangle, "bicubic": _cubic, "lanczos": _windowed_sine}
+
+
+RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}  # of modes that interpolate
+NEAREST = ("nearest", "nearest-exact", "area")
+
+
+@in_float32
+@keeping_channels_last
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """(N, C, D…) with its last dimensions brought to `size`, or to ⌊D · scale_factor⌋.
+
+    `mode`: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area", "lanczos". `align_corners`
+    puts the outermost elements of both over each other; `antialias` widens the kernel where elements become fewer.
+    Raises ValueError for settings that contradict each other, TypeError for sizes that are no integers,
+    NotImplementedError for a mode that does not suit the number of dimensions.
+    """
+    rank = input.ndim - 2
+    if mode in NEAREST and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is None and scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    if antialias and (rank != 2 or mode not in RADII):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+        )
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if rank not in (1, 2, 3) or RANKS.get(mode, rank if mode in NEAREST else None) != rank:
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {RANKS.get(mode, 1) + 2}D input")
+    old = input.array.shape[2:]
+    scales: Sequence[float | None] = [None] * rank
+    if size is not None:
+        new = _per_dimension(size, rank, old, "size")
+        if not all(hasattr(n, "__index__") and not (isinstance(n, Tensor) and n.is_floating_point()) for n in new):
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
+                f"with types {[type(n) for n in new]}"
+            )
+        new = [n.__index__() if isinstance(n, Tensor) else n for n in new]
+    else:
+        scales = _per_dimension(scale_factor, rank, old, "scale_factor")
+        new = [math.floor(n * s) for n, s in zip(old, scales, strict=True)]
+    if max(new) >= 2**31:
+        raise RuntimeError(f"interpolate: the output would have a size of {max(new)}, which is too large")
+    if min(new) <= 0:
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
+        )
+    if mode == "area":
+        return _averaged(input, new)
+    if recompute_scale_factor:
+        scales = [None] * rank
+    whole = input.array.dtype
+    if whole.kind not in "fV" and whole != np.uint8:
+        raise NotImplementedError(f"interpolate: \"{mode}\" not implemented for '{scalar_type(input.dtype)}'")
+    if whole.kind not in "fV" and mode not in NEAREST:
+        real = select.cast(input, dtype=np.dtype(np.float32))
+        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+        return select.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
+    if antialias:
+        smooth = smoothed(input, new, scales, mode, bool(align_corners))
+        return _called(smooth, mode, new, scales, bool(align_corners), "Aa")
+    out: Any = input
+    for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
+        taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)
+        shape = (b, *(1 for _ in range(rank - 1 - i)))
+        parts = []
+        for at, weight in taps:
+            taken = out.index_select(i + 2, constant(at))
+            parts.append(taken if weight is None else arithmetic.mul(taken, constant(weight.reshape(shape))))
+        out = parts[0]
+        for part in parts[1:]:
+            out = arithmetic.add(out, part)
+    return _called(out, mode, new, scales, bool(align_corners))
+
+
+def _called(
+    out: Tensor, mode: str, new: Sequence[int], scales: Sequence[Any], aligned: bool, way: str = ""
+) -> Tensor:  # fmt: skip
+    """`out`, whose node is named, and tells its settings, as PyTorch's one for the mode."""
+    rank = len(new)
+    fields = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
+    settings: dict[str, Any] = {"output_size": tuple(new), **dict(zip(fields, scales, strict=True))}
+    if mode not in NEAREST:
+        settings["align_corners"] = aligned
+    word = mode.title().replace("-", "")
+    return named(out, f"Upsample{word}{rank}D{way}Backward0", **settings)
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """The old name of `interpolate`, with a warning."""
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` in the mode "nearest", under an old name, with a warning."""
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` in the mode "bilinear" with the corners over each other, under an old name, with a warning."""
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def _deprecated(name: str) -> None:
+    warn_user(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning
+    )
+
+
+def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
+    if not isinstance(given, (list, tuple)):
+        return [given] * rank
+    if len(given) != rank:
+        raise ValueError(
+            f"interpolate: the input has {rank} spatial dimensions, {list(old)}, but {what} is {given}: one number "
+            "for each is needed"
+        )
+    return list(given)
+
+
+def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: Any) -> list[tuple[Any, Any]]:
+    """The places along one dimension that each new element is made of, and their weights."""
+    # PyTorch's rounding decides on the places
+    wide: Any = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
+    step = wide(1.0 / scale) if scale is not None else wide(old) / wide(new)
+    to = np.arange(new, dtype=wide)
+    if mode in NEAREST:
+        at = np.floor((to + wide(0.5 if mode == "nearest-exact" else 0.0)) * step)
+        return [(np.minimum(at.astype(np.int64), old - 1), None)]
+    if aligned:
+        step = wide(old - 1) / wide(new - 1) if new > 1 else wide(0)
+        source = to * step
+    else:
+        source = step * (to + wide(0.5)) - wide(0.5)
+    if mode != "bicubic":
+        source = np.maximum(source, wide(0))
+        low = np.minimum(source.astype(np.int64), old - 1)
+        upper = np.minimum(source - low.astype(wide), wide(1))
+        return [(low, (1 - upper).astype(kind)), (np.minimum(low + 1, old - 1), upper.astype(kind))]
+    low = np.floor(source).astype(np.int64)
+    t = source - low.astype(wide)
+    weights = _far(t + 1), _near(t), _near(1 - t), _far(2 - t)
+    return [(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
+
+
+def _near(x: Any) -> Any:
+    """The cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
+    return (1.25 * x - 2.25) * x * x + 1
+
+
+def _far(x: Any) -> Any:
+    """The cubic kernel for distances from 1 to 2."""
+    return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+
+@in_float32
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """(…, L) to (…, output_size): the means over as many parts of equal length, which overlap where none divides L."""
+    return _adaptive("adaptive_avg_pool1d", input, output_size, 1)
+
+
+@in_float32
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """(…, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
+    return _adaptive("adaptive_avg_pool2d", input, output_size, 2)
+
+
+@sensitive
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """(…, D, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
+    return _adaptive("adaptive_avg_pool3d", input, output_size, 3)
+
+
+@keeping_channels_last
+def _adaptive(name: str, input: Tensor, output_size: Any, rank: int) -> Tensor:
+    sizes = adaptive_sizes(name, rank, input, output_size)
+    return _averaged(input, sizes) if all(sizes) else no_parts(name, input, sizes)
+
+
+def _averaged(x: Any, sizes: Sequence[int]) -> Any:
+    """x with its last dimensions averaged over parts, of which there are `sizes`."""
+    for d, parts in enumerate(sizes, x.ndim - len(sizes)):
+        shape = x.array.shape
+        n = shape[d]
+        if n % parts == 0:
+            apart = movement.reshape(x, shape=(*shape[:d], parts, n // parts, *shape[d + 1 :]))
+            x = reduction.mean(apart, axes=(d + 1,), keepdims=False)
+            continue
+        bounds = [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
+        x = cat([reduction.mean(x.narrow(d, a, b - a), axes=(d,), keepdims=True) for a, b in bounds], d)
+    return x
+
+
+@keeping_channels_last
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
+
+    Source: Shi et al., 2016.
+    """
+    r = upscale_factor
+    *lead, c, h, w = _image("pixel_shuffle", input)
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={c} is not divisible by {r * r}"
+        )
+    k = len(lead)
+    apart = movement.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
+    mixed = movement.permute(apart, axes=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return named(movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r)), "PixelShuffleBackward0")
+
+
+@keeping_channels_last
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
+    r = downscale_factor
+    *lead, c, h, w = _image("pixel_unshuffle", input)
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    for name, d, n in (("height", -2, h), ("width", -1, w)):
+        if n % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({d})={n} is not "
+                f"divisible by {r}"
+            )
+    k = len(lead)
+    apart = movement.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
+    mixed = movement.permute(apart, axes=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return named(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
+
+
+def _image(name: str, input: Tensor) -> tuple[int, ...]:
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    return tuple(input.array.shape)

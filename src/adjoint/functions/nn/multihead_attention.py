@@ -1,0 +1,215 @@
+"""Attention with several heads: projections of queries, keys and values, and of what the heads find."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import zeros
+from adjoint.functions.elementwise.activation import softmax
+from adjoint.functions.linalg.matmul import linear, matmul
+from adjoint.functions.nn.attention import scaled_dot_product_attention
+from adjoint.functions.nn.convolution import pad
+from adjoint.functions.nn.dropout import dropout
+from adjoint.functions.shape.join import cat, split
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.movement import movement
+
+__all__ = ["canonical_mask", "multi_head_attention_forward"]
+
+
+def multi_head_attention_forward(
+    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True,
+    key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None,
+    average_attn_weights: bool = True, is_causal: bool = False, *, batch_first: bool = False,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """(output, weights): query (L, N, E), key and value (S, N, ·), or the N in front if `batch_first`, or without N.
+
+    The weights are None unless `need_weights`, else (N, L, S), or (N, H, L, S) unless `average_attn_weights`. Of masks,
+    `key_padding_mask` (N, S) and `attn_mask` (L, S) or (N·H, L, S), truths leave keys out, numbers are added.
+    `is_causal` says of the `attn_mask` that it is causal, and needs it. `static_k` and `static_v` (N·H, S, E/H) stand
+    for the projected keys and values. Raises AssertionError or RuntimeError where shapes do not fit. Source: Vaswani et
+    al., 2017.
+    """
+    batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
+    q: Any = query
+    k: Any = key
+    v: Any = value
+    if not batched:
+        q = query.unsqueeze(1)
+        k = q if key is query else key.unsqueeze(1)
+        v = k if value is key else value.unsqueeze(1)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        batch_first = False
+    time, rows = (1, 0) if batch_first else (0, 1)
+    steps, n, size = q.array.shape[time], q.array.shape[rows], q.array.shape[2]
+    padding = canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, "attn_mask", query.dtype)
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    causal = is_causal and padding is None and not need_weights
+    mask = None if causal else canonical_mask(attn_mask, "attn_mask", None, "", query.dtype)
+    _check_sizes(q, k, v, embed_dim_to_check, num_heads, use_separate_proj_weight)
+    if use_separate_proj_weight:
+        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+        q, k, v = _projected_apart(q, k, v, weights, in_proj_bias)
+    elif in_proj_weight is None:
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+    else:
+        q, k, v = _projected(q, k, v, in_proj_weight, in_proj_bias)
+    mask = _fitted(mask, steps, k.array.shape[time], n, num_heads)
+    more = 0  # keys that come after those given, and that no mask leaves out
+    if bias_k is not None and bias_v is not None:
+        if static_k is not None or static_v is not None:
+            raise AssertionError(f"bias cannot be added to static {'value' if static_k is None else 'key'}.")
+        shape = (n, 1, size) if batch_first else (1, n, size)
+        k, v = (cat([x, movement.expand(b, shape=shape)], time) for x, b in ((k, bias_k), (v, bias_v)))
+        more += 1
+    elif bias_k is not None or bias_v is not None:
+        missing, given = ("bias_v", "bias_k") if bias_v is None else ("bias_k", "bias_v")
+        raise AssertionError(f"{given} is set but {missing} is None")
+
+    def heads(x: Any) -> Any:
+        """(N, H, ·, E/H) of a projection."""
+        apart = movement.reshape(x, shape=(*x.array.shape[:2], num_heads, size // num_heads))
+        return movement.permute(apart, axes=(0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
+
+    q, k, v = (
+        heads(x) if given is None else _static(given, name, n, num_heads, size)
+        for x, given, name in ((q, None, ""), (k, static_k, "static_k"), (v, static_v, "static_v"))
+    )
+    if add_zero_attn:
+        nothing = zeros(n, num_heads, 1, size // num_heads, dtype=query.dtype)
+        k, v = cat([k, nothing], 2), cat([v, nothing], 2)
+        more += 1
+    mask = _joined(_widened(mask, more), _widened(padding, more), n, k.array.shape[2])
+    dropout_p = dropout_p if training else 0.0
+    if need_weights:
+        scores = matmul(arithmetic.mul(q, math.sqrt(num_heads / size)), movement.swap(k, -2, -1))
+        found: Any = softmax(scores if mask is None else arithmetic.add(mask, scores), -1)
+        found = dropout(found, dropout_p) if dropout_p > 0.0 else found
+        out: Any = matmul(found, v)
+        found = found.mean(1) if average_attn_weights else found
+        found = found if batched else found.squeeze(0)
+    else:
+        out, found = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
+    out = movement.reshape(movement.permute(out, axes=(2, 0, 1, 3)), shape=(steps * n, size))
+    out = linear(out, out_proj_weight, out_proj_bias)
+    out = movement.reshape(out, shape=(steps, n, out.array.shape[1]) if batched else (steps, out.array.shape[1]))
+    return movement.swap(out, 0, 1) if batch_first else out, found
+
+
+def canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any) -> Any:
+    """A mask of numbers of type `kind`: -inf where one of truths is True. Raises AssertionError for integers.
+
+    A second mask of another type is warned of.
+    """
+    if mask is None:
+        return None
+    floating = mask.array.dtype.kind in "fV"
+    if not floating and mask.array.dtype.kind != "b":
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    if other is not None and other.dtype != mask.dtype:
+        warn_user(
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
+        )
+    return mask if floating else zeros(mask.array.shape, dtype=kind).masked_fill(mask, -math.inf)
+
+
+def _is_batched(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, num_heads: int) -> bool:
+    """True for an N among the dimensions. Raises AssertionError where the ranks do not agree."""
+    rank = query.ndim
+    if rank not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
+    said = "For batched (3-D) `query`, expected" if rank == 3 else "For unbatched (2-D) `query`, expected"
+    if key.ndim != rank or value.ndim != rank:
+        raise AssertionError(
+            f"{said} `key` and `value` to be {rank}-D but found {key.ndim}-D and {value.ndim}-D tensors respectively"
+        )
+    if padding is not None and padding.ndim != rank - 1:
+        raise AssertionError(
+            f"{said} `key_padding_mask` to be `None` or {rank - 1}-D but found {padding.ndim}-D tensor instead"
+        )
+    if mask is not None and mask.ndim not in (2, 3):
+        raise AssertionError(f"{said} `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead")
+    expected = (num_heads, query.array.shape[0], key.array.shape[0])
+    if rank == 2 and mask is not None and mask.ndim == 3 and tuple(mask.array.shape) != expected:
+        raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(mask.array.shape)}")
+    return rank == 3
+
+
+def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, num_heads: int, separate: bool) -> None:
+    size, k, v = query.array.shape[2], tuple(key.array.shape), tuple(value.array.shape)
+    if size != expected:
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {size}")
+    if size % num_heads:
+        raise AssertionError(f"embed_dim {size} not divisible by num_heads {num_heads}")
+    if separate and k[:2] != v[:2]:
+        raise AssertionError(f"key's sequence and batch dims {k[:2]} do not match value's {v[:2]}")
+    if not separate and k != v:
+        raise AssertionError(f"key shape {k} does not match value shape {v}")
+
+
+def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+    """The three projections by the rows of one weight (3E, E): one product for those of the same input."""
+    size = query.array.shape[-1]
+    if key is value and query is key:
+        return split(linear(query, weight, bias), [size] * 3, -1)
+    if key is value:
+        rows = [size, 2 * size]
+        (w_q, w_kv), (b_q, b_kv) = split(weight, rows), (None, None) if bias is None else split(bias, rows)
+        return linear(query, w_q, b_q), *split(linear(key, w_kv, b_kv), [size] * 2, -1)
+    return _projected_apart(query, key, value, split(weight, size), bias)
+
+
+def _projected_apart(query: Any, key: Any, value: Any, weights: Any, bias: Any) -> tuple[Any, ...]:
+    size = query.array.shape[-1]
+    biases = (None,) * 3 if bias is None else split(bias, size)
+    for name, x, w in zip(("query", "key", "value"), (query, key, value), weights, strict=True):
+        if w is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name[0]}_proj_weight is None")
+        expected = (size, x.array.shape[-1])
+        if tuple(w.array.shape) != expected:
+            raise AssertionError(f"expecting {name} weights shape of {expected}, but got {tuple(w.array.shape)}")
+    return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+
+
+def _fitted(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
+    """An `attn_mask` as (…, L, S). Raises RuntimeError for other sizes."""
+    if mask is None:
+        return None
+    expected = (steps, keys) if mask.ndim == 2 else (n * num_heads, steps, keys)
+    if tuple(mask.array.shape) != expected:
+        raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {mask.shape}, but should be {expected}.")
+    return mask if mask.ndim == 2 else movement.reshape(mask, shape=(n, num_heads, steps, keys))
+
+
+def _static(given: Tensor, name: str, n: int, num_heads: int, size: int) -> Any:
+    rows, keys, width = given.array.shape
+    for d, got, expected in ((0, rows, n * num_heads), (2, width, size // num_heads)):
+        if got != expected:
+            raise AssertionError(f"expecting {name}.size({d}) of {expected}, but got {got}")
+    return movement.reshape(given, shape=(n, num_heads, keys, width))
+
+
+def _widened(mask: Any, more: int) -> Any:
+    return mask if mask is None or not more else pad(mask, (0, more))
+
+
+def _joined(mask: Any, padding: Any, n: int, keys: int) -> Any:
+    """Both masks as one that broadcasts to (N, H, L, S)."""
+    if padding is None:
+        return mask
+    for d, (got, expected) in enumerate(zip(padding.array.shape, (n, keys), strict=True)):
+        if got != expected:
+            raise AssertionError(f"Expected key_padded_mask.shape[{d}] to be {expected}, but got {got}")
+    spread = movement.reshape(padding, shape=(n, 1, 1, keys))
+    return spread if mask is None else arithmetic.add(mask, spread)

@@ -1,0 +1,191 @@
+"""Normalisation to mean 0 and variance 1, over a layer's features or over a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.dtype.dtype import result_type
+from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.tensor.tensor import Tensor, tangents_of
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.compute_dtype import in_float32, normalizing
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import into
+from adjoint.functions.elementwise.pointwise import clamp
+from adjoint.functions.reduction.reduce import norm
+from adjoint.ops.elementwise import arithmetic, select
+from adjoint.ops.movement import movement
+from adjoint.ops.nn.normalization import composed, moments, standardize, with_moments
+from adjoint.ops.reduction import reduction
+
+__all__ = ["batch_norm", "cosine_similarity", "instance_norm", "layer_norm"]
+
+
+@normalizing
+def layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / √(var + eps) over the last dimensions, which are `normalized_shape`; then · weight + bias.
+
+    Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
+    """
+    shape, rank = tuple(normalized_shape), input.ndim
+    _check_floating("layer_norm", input)
+    if tuple(input.array.shape[rank - len(shape) :]) != shape or not shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
+            f"but got input of size{list(input.array.shape)}"
+        )
+    axes = tuple(range(rank - len(shape), rank))
+    form = standardize if _in_one_op(input, weight, bias) else composed
+    return form(input, weight, bias, axes=axes, eps=eps)
+
+
+def _check_floating(name: str, input: Tensor) -> None:
+    if input.array.dtype.kind not in "fcV":
+        raise NotImplementedError(f"{name} is not implemented for tensors of type {input.dtype}: convert with float()")
+
+
+def _in_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+    """True for an eager call of one type: compiled steps, forward mode and `vmap` see what it is made of."""
+    if unusual.count and mode.special:
+        return False
+    dtype = x.array.dtype
+    if dtype.kind not in "fV" or dtype.itemsize < 4:
+        return False
+    return (weight is None or weight.array.dtype == dtype) and (bias is None or bias.array.dtype == dtype)
+
+
+@normalizing
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """(x - mean) / √(var + eps) for each channel (dimension 1), then · weight + bias.
+
+    Training takes the batch's statistics and moves the running ones towards them by `momentum`, in place; otherwise the
+    running ones are taken. Raises ValueError for a batch with one value per channel, RuntimeError if a tensor does not
+    have one element for each channel. Source: Ioffe & Szegedy, 2015.
+    """
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive, but got {eps}")
+    return _by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@keeping_channels_last
+def _by_channel(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
+) -> Any:
+    shape = input.array.shape
+    _check_floating("batch_norm", input)
+    if len(shape) == 1 and not shape[0]:
+        return select.copy(input)
+    if len(shape) < 2:
+        raise RuntimeError(f"batch_norm: expected at least 2 dimensions, (N, C, ...), got {len(shape)}")
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, tensor in given.items():
+        if tensor is not None and tuple(tensor.array.shape) != (shape[1],):
+            raise RuntimeError(f"batch_norm: {name} should contain {shape[1]} elements not {tensor.numel()}")
+    if unusual.count and mode.duals is not None and tangents_of(input) is not None:
+        _refuse_tangents(running_mean, running_var)
+    axes = (0, *range(2, len(shape)))
+    per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
+
+    def spread(t: Any) -> Any:
+        return movement.reshape(t, shape=per_channel)
+
+    if training:
+        count = movement.numel(tuple(shape[a] for a in axes))
+        if count == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+        if _in_one_op(input, weight, bias):
+            mean, var = moments(input, axes) if running_mean is not None else (input, input)
+            scale, shift = (None if t is None else spread(t) for t in (weight, bias))
+            out = standardize(input, scale, shift, axes=axes, eps=eps)
+            weight = bias = None
+        else:
+            out, mean, var = with_moments(input, axes, eps)
+        if running_mean is not None and running_var is not None and count:
+            with Scope(recording=False):
+                _move(running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum)
+                unbiased = movement.reshape(var.detach(), shape=running_var.array.shape) * (count / (count - 1))
+                _move(running_var, unbiased, momentum)
+    elif running_mean is None or running_var is None:
+        missing = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
+    else:
+        out = arithmetic.sub(input, spread(running_mean)) * arithmetic.rsqrt(spread(running_var) + eps)
+    out = out if weight is None else out * spread(weight)
+    return out if bias is None else out + spread(bias)
+
+
+def _refuse_tangents(*running: Any) -> None:
+    if any(tangents_of(t) is not None for t in running):
+        raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
+
+
+def _move(running: Any, batch: Any, momentum: Any) -> None:
+    batch = select.cast(batch, dtype=running.array.dtype) if batch.array.dtype != running.array.dtype else batch
+    running.copy_(running * (1 - momentum) + batch * momentum)
+
+
+@normalizing
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / √(var + eps) for each channel of each sample of (N, C, …), then · weight + bias.
+
+    Statistics of the input move the running ones, by their average over the samples; without `use_input_stats` the
+    running ones are taken. Raises ValueError where a channel of a sample has one value, RuntimeError as `batch_norm`
+    does. Source: Ulyanov, Vedaldi & Lempitsky, 2016.
+    """
+    n, c, *rest = input.array.shape
+    if not use_input_stats:
+        return _by_channel(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if movement.numel(tuple(rest)) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {list(input.array.shape)}"
+        )
+    mean, var = (None if t is None else t.repeat(n) for t in (running_mean, running_var))
+    flat = movement.reshape(input, shape=(1, n * c, *rest))
+    out = movement.reshape(_by_channel(flat, mean, var, None, None, True, momentum, eps), shape=input.array.shape)
+    for given, moved in ((running_mean, mean), (running_var, var)):
+        if given is not None and moved is not None:
+            given.copy_(moved.reshape(n, c).mean(0))
+    per_channel = (1, c, *(1 for _ in rest))
+    out = out if weight is None else out * movement.reshape(weight, shape=per_channel)
+    return out if bias is None else out + movement.reshape(bias, shape=per_channel)
+
+
+@in_float32
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """x / max(‖x‖ₚ, eps) along `dim`."""
+    if out is not None:
+        return into(out, normalize, input, p, dim, eps)
+    return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
+
+
+@in_float32
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
+    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast. Raises RuntimeError if none is floating."""
+    kind = result_type(x1, x2)
+    if kind.rank < 2:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")
+    x1, x2 = (x if x.dtype is kind else select.cast(x, dtype=kind.numpy) for x in (x1, x2))
+    shape = broadcast_shapes(x1.array.shape, x2.array.shape)
+    x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
+    product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
+    axis = one_dim(dim, product.ndim)
+    return reduction.sum(product, axes=(axis,) if product.ndim else (), keepdims=False)

@@ -1,0 +1,68 @@
+"""Frames made of the tensor itself: mirrored, repeated at the edges, or joined into a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.publish import named
+
+NODES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular": "Circular"}
+
+
+def framed(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
+    """`input` with its last dimensions framed: `pad` lists (before, after) from the last dimension forwards.
+
+    Raises NotImplementedError for other modes and numbers of dimensions, RuntimeError for frames too wide for theirs.
+    """
+    if mode not in NODES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    rank = len(pad) // 2
+    if len(pad) % 2 or not 1 <= rank <= 3 or input.ndim not in (rank + 1, rank + 2):
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, and the frame must be of the "
+            f"last 1, 2 or 3 dimensions: given {len(pad)} widths for {input.ndim} dimensions"
+        )
+    shape = input.array.shape
+    lead = input.ndim - rank
+    if not all(shape[input.ndim - rank - 1 :]) and mode != "circular":
+        raise RuntimeError(
+            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(shape)}"
+        )
+    out: Any = input
+    for i in range(rank):
+        d = lead + i
+        before, after = pad[2 * (rank - 1 - i)], pad[2 * (rank - 1 - i) + 1]
+        if before or after:
+            out = out.index_select(d, constant(_places(mode, shape, d, before, after)))
+    if out is input:
+        return input.clone()
+    return out if mode == "circular" else named(out, f"{NODES[mode]}{rank}DBackward0")
+
+
+def _places(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Any:
+    """The elements of dimension d that stand in the frame and between, in order."""
+    n = shape[d]
+    if n + before + after < (0 if mode == "circular" else 1):
+        raise RuntimeError(
+            f"input (size: {n}) of dimension {d} is too small for padding ({before}, {after}): the calculated output "
+            f"size is {n + before + after}"
+        )
+    at = np.arange(-before, n + after)
+    if mode == "replicate":
+        return np.clip(at, 0, n - 1)
+    if mode == "circular":
+        if before > n or after > n:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        first, kept = max(-before, 0), n - max(-before, 0) - max(-after, 0)  # what is cut away does not wrap
+        return (at - first) % max(kept, 1) + first
+    if before >= n or after >= n:
+        raise RuntimeError(
+            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {after}) at dimension {d} of input {list(shape)}"
+        )
+    return np.minimum(np.abs(at), 2 * (n - 1) - np.abs(at)) if n > 1 else at * 0

@@ -1,0 +1,262 @@
+"""Pooling: one number for each window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.compute_dtype import normalizing
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.api.publish import named
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.movement.memory_format import laid
+from adjoint.ops.nn.pooling import max_pool, window_argmax, window_sum
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
+]  # fmt: skip
+
+Sizes = tuple[int, ...]
+LAST = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
+
+
+class Geometry(NamedTuple):
+    """Where windows stand, for each pooled dimension. `extra` elements behind the padding complete the last window."""
+
+    size: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+    extra: Sizes
+
+
+def _geometry(
+    name: str, rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Geometry:
+    """The settings in one form. Raises RuntimeError if they do not fit each other or the input."""
+    shape = tuple(input.array.shape)
+    if len(shape) not in (rank + 1, rank + 2):
+        ranks = f"{rank + 1}D or {rank + 2}D (batch mode) tensor"
+        raise RuntimeError(f"{name}: non-empty {ranks} expected for input, but got {len(shape)}D of shape {shape}")
+    if not all(shape[-rank - 1 :]):
+        raise RuntimeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got:{list(shape)}"
+        )
+    size = per_dimension(kernel_size, rank, "kernel_size")
+    steps = size if stride is None or stride in ([], ()) else per_dimension(stride, rank, "stride")
+    frame, gaps = per_dimension(padding, rank, "padding"), per_dimension(dilation, rank, "dilation")
+    for what, values in (("kernel_size", size), ("stride", steps), ("dilation", gaps)):
+        if any(v < 1 for v in values):
+            raise RuntimeError(f"{name}: {what} must be greater than zero, but got {what}={values}")
+    reach = tuple(d * (k - 1) + 1 for k, d in zip(size, gaps, strict=True))
+    if any(p < 0 or 2 * p > r for p, r in zip(frame, reach, strict=True)):
+        raise RuntimeError(
+            f"{name}: pad should be at most half of effective kernel size, but got pad={frame}, kernel_size={size} and "
+            f"dilation={gaps}"
+        )
+    extra, places = [], []
+    for n, r, s, p in zip(shape[-rank:], reach, steps, frame, strict=True):
+        free = n + 2 * p - r
+        count = free // s + 1
+        # The window that ceil_mode adds must start within the input or the padding in front.
+        if ceil_mode and free % s and count * s < n + p:
+            count += 1
+        places.append(count)
+        extra.append(max(0, (count - 1) * s + r - n - 2 * p))
+    if any(count < 1 for count in places):
+        sizes = (shape[-rank:], [max(n, 0) for n in places])
+        given, found = ("x".join(map(str, (shape[-rank - 1], *size))) for size in sizes)
+        raise RuntimeError(
+            f"{name}: Given input size: ({given}). Calculated output size: ({found}). Output size is too small"
+        )
+    return Geometry(size, steps, frame, gaps, tuple(extra))
+
+
+@keeping_channels_last
+def _max_pool(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    return_indices: bool,
+) -> Any:  # fmt: skip
+    if input.array.dtype.kind == "b":
+        raise NotImplementedError(f'"max_pool{rank}d" not implemented for {input.dtype}')
+    geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    if not return_indices:
+        return _as_pooled(rank, max_pool(input, **geometry._asdict()), input)
+    places = window_argmax(input.detach(), **geometry._asdict())
+    framed = any(geometry.padding) or any(geometry.extra)
+    if framed and max(geometry.dilation) > 1:  # windows may have no element
+        out = max_pool(input, **geometry._asdict())
+    else:
+        out = taken_at(input, places, rank)
+    return _as_pooled(rank, out, input), _as_pooled(rank, places, input)
+
+
+def _as_pooled(rank: int, out: Tensor, input: Tensor) -> Tensor:
+    """`out`, whose node is called as PyTorch calls it; of volumes without a batch it lies channels last as they do."""
+    x = input.array
+    if rank == 3 and input.ndim == 4 and type(x) is np.ndarray and not x.flags.c_contiguous:
+        out = laid(out, order=LAST) if x.transpose(LAST).flags.c_contiguous else out
+    return out if rank == 1 else named(out, f"MaxPool{rank}DWithIndicesBackward0")
+
+
+def taken_at(x: Tensor, places: Tensor, rank: int) -> Tensor:
+    """The elements of x at flat `places` within its last `rank` dimensions; the rest of the shapes is the same."""
+    lead = x.ndim - rank
+
+    def flat(t: Tensor) -> Any:
+        return movement.reshape(t, shape=(*t.array.shape[:lead], math.prod(t.array.shape[lead:])))
+
+    return movement.reshape(indexing.gather(flat(x), flat(places), axis=lead), shape=places.array.shape)
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, L); of equal ones the first takes the gradient.
+
+    `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, H, W); of equal ones the first takes the gradient.
+
+    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, D, H, W); of equal ones the first takes the gradient.
+
+    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """`max_pool1d`, and where in (L,) the largest elements stand."""
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """`max_pool2d`, and where in (H · W,) the largest elements stand."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """`max_pool3d`, and where in (D · H · W,) the largest elements stand."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+@keeping_channels_last
+def _avg_pool(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    name = f"avg_pool{rank}d"
+    if input.array.dtype.kind not in "fV" and input.array.dtype != np.int64:
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    out = _averaged(geometry, input, count_include_pad, divisor_override)
+    if rank == 1:
+        return out
+    return named(out, f"AvgPool{rank}DBackward0")
+
+
+def _averaged(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Any:
+    lead = input.ndim - len(geometry.size)
+    framed = any((*geometry.padding, *geometry.extra))
+    whole = input.array.dtype.kind == "i"
+    if not whole and divisor is None and geometry.size == tuple(input.array.shape[lead:]) and not framed:
+        return reduction.mean(input, axes=tuple(range(lead, input.ndim)), keepdims=True)  # one window
+    out = window_sum(input, **geometry._asdict())
+    if divisor is not None:
+        return _quotient(out, divisor)
+    if not any(geometry.extra if padded else (*geometry.extra, *geometry.padding)):
+        return _quotient(out, math.prod(geometry.size))
+    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:], padded)
+    return _quotient(out, constant(counts.astype(input.array.dtype)))
+
+
+def _quotient(total: Any, count: Any) -> Any:
+    """total / count; of integers the part before the point."""
+    if total.array.dtype.kind != "i":
+        return total / (count if isinstance(count, Tensor) else float(count))
+    size = arithmetic.floor_divide(
+        arithmetic.abs(total), arithmetic.abs(count) if isinstance(count, Tensor) else abs(count)
+    )
+    signs = arithmetic.sign(total)
+    return size * (signs if isinstance(count, Tensor) or count > 0 else -signs)
+
+
+def _counts(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Any:
+    """How many elements of the input, and of its padding if `padded`, each window covers."""
+    covered = []
+    for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True):
+        starts = np.arange(count) * s - p
+        first, end = (-p, n + p) if padded else (0, n)
+        covered.append(np.minimum(starts + k, end) - np.maximum(starts, first))
+    return math.prod(np.meshgrid(*covered, indexing="ij"))
+
+
+@normalizing
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of (N, C, L), with the zeros of the padding unless `count_include_pad` is False.
+
+    `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+@normalizing
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of (N, C, H, W), with the zeros of the padding unless `count_include_pad` is False.
+
+    `ceil_mode` adds last windows that reach over the end; `divisor_override` is what the sums are divided by instead of
+    their number of elements. Raises RuntimeError for windows that do not fit the input.
+    """
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@normalizing
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of (N, C, D, H, W), as `avg_pool2d` takes it of (N, C, H, W)."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

@@ -1,0 +1,201 @@
+"""Recurrent cells, and layers of them swept over time: RNN, LSTM and GRU.
+
+A batch of sequences is held as packed rows: those of the first time, those of the second, and so on. Later times may
+have fewer rows, for sequences of different lengths stand in the order of their lengths, the longest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from adjoint.core.op.autocast import lowered
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.elementwise.pointwise import relu
+from adjoint.functions.linalg.matmul import addmm, linear, mm
+from adjoint.functions.nn.dropout import dropout
+from adjoint.functions.nn.recurrent_fused import Sweep
+from adjoint.functions.shape.join import cat, chunk, split, stack
+from adjoint.ops.elementwise import arithmetic, transcendental
+from adjoint.ops.movement import movement
+
+__all__ = ["gru_cell", "lstm_cell", "recurrent_layers", "rnn_relu_cell", "rnn_tanh_cell"]
+
+State = tuple[Tensor, ...]  # (h,), of an LSTM (h, c)
+
+
+class Weights(NamedTuple):
+    """Those of one direction of one layer, whose G rows are its gates one below the other."""
+
+    ih: Tensor  # (G, I)
+    hh: Tensor  # (G, R)
+    bias_ih: Tensor | None = None  # (G,)
+    bias_hh: Tensor | None = None  # (G,)
+    hr: Tensor | None = None  # (R, H), a projection of the hidden state; R is H without one
+
+
+def recurrent_layers(
+    kind: str, input: Tensor, start: State, weights: Sequence[Sequence[Weights]], sizes: Sequence[int],
+    dropout_p: float = 0.0, training: bool = False,
+) -> tuple[Tensor, State]:  # fmt: skip
+    """The outputs (N, D·H) for packed rows (N, I), and the last states (L·D, B, H), of L layers of D directions.
+
+    `kind`: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU". `sizes`: how many rows each time has, not growing; B is the first.
+    `start` has the shapes of the last states. Between layers goes dropout. Raises RuntimeError for no times at all.
+    """
+    if not sizes:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    if kind == "LSTM" and unusual.count and mode.autocast is not None:
+        input, start = lowered(input), tuple(map(lowered, start))
+        weights = [[Weights(*map(lowered, w)) for w in layer] for layer in weights]
+    begins = list(zip(*(part.unbind(0) for part in start), strict=True))
+    ends: list[State] = []
+    for i, layer in enumerate(weights):
+        outputs = []
+        for reverse, w in enumerate(layer):
+            output, last = _direction(kind, input, sizes, begins[len(ends)], w, bool(reverse))
+            outputs.append(output)
+            ends.append(last)
+        input = _joined(outputs, -1)
+        if i < len(weights) - 1:
+            input = dropout(input, dropout_p, training)
+    return input, tuple(stack(parts) for parts in zip(*ends, strict=True))
+
+
+def _direction(
+    kind: str, input: Tensor, sizes: Sequence[int], start: State, w: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    """The outputs (N, H) and the last state of one direction of one layer."""
+    separate = kind == "GRU"  # whose reset gate scales the recurrent bias, too
+    bias = w.bias_ih if separate or w.bias_ih is None else arithmetic.add(w.bias_ih, w.bias_hh)
+    gates = linear(input, w.ih, bias)  # (N, G), for all times at once
+    recurrent_bias = w.bias_hh if separate else None
+    times, rows, width = len(sizes), sizes[0], w.hh.array.shape[0]
+    tensors = [gates, w.hh, *start] if recurrent_bias is None else [gates, w.hh, *start, recurrent_bias]
+    at_once = sizes[-1] == rows and w.hr is None and len({x.array.dtype for x in tensors}) == 1
+    if at_once and not (unusual.count and (mode.extra or unusual.absent)):
+        timed = movement.reshape(gates, shape=(times, rows, width))
+        output, *last = Sweep.apply(kind, reverse, _timed, timed, w.hh, recurrent_bias, *start)
+        return movement.reshape(output, shape=(times * rows, *output.array.shape[2:])), tuple(last)
+    outputs, end = _sweep(kind, split(gates, list(sizes)), start, w.hh, recurrent_bias, w.hr, reverse)
+    return _joined(outputs, 0), end
+
+
+def _timed(kind: str, reverse: bool, gates: Any, hh: Any, bias: Any, *start: Any) -> tuple[Tensor, ...]:
+    """What `Sweep` computes, step by step: the composite form."""
+    outputs, end = _sweep(kind, gates.unbind(0), start, hh, bias, None, reverse)
+    return stack(outputs), *end
+
+
+def _sweep(
+    kind: str, inputs: Sequence[Any], start: State, hh: Any, bias: Any, hr: Any, reverse: bool
+) -> tuple[list[Any], State]:
+    """The outputs for each time's gates (B, G), and the state that each sequence ends with."""
+    step, across = STEPS[kind], movement.permute(hh, axes=(1, 0))
+    down = None if hr is None else movement.permute(hr, axes=(1, 0))
+    times = range(len(inputs))[:: -1 if reverse else 1]
+    rows = inputs[times[0]].array.shape[0]
+    state = start if rows == inputs[0].array.shape[0] else tuple(s[:rows] for s in start)
+    outputs: list[Any] = [None] * len(inputs)
+    ended: list[State] = []
+    for t in times:
+        now = inputs[t].array.shape[0]
+        if now < rows:
+            ended.append(tuple(s[now:] for s in state))
+            state = tuple(s[:now] for s in state)
+        elif now > rows:
+            state = tuple(cat([s, s0[rows:now]]) for s, s0 in zip(state, start, strict=True))
+        rows = now
+        state = step(inputs[t], state, across, bias)
+        if down is not None:
+            state = (mm(state[0], down), *state[1:])
+        outputs[t] = state[0]
+    if ended:
+        state = tuple(cat([s, *(part[i] for part in reversed(ended))]) for i, s in enumerate(state))
+    return outputs, state
+
+
+def _lstm(gates: Any, state: State, across: Any, _: Any) -> State:
+    """c' = σ(f) c + σ(i) tanh g; h' = σ(o) tanh c'. Source: Hochreiter & Schmidhuber, 1997, with forget gates."""
+    h, c = state
+    i, f, g, o = chunk(addmm(gates, h, across), 4, 1)
+    c = arithmetic.add(
+        arithmetic.mul(transcendental.sigmoid(f), c),
+        arithmetic.mul(transcendental.sigmoid(i), transcendental.tanh(g)),
+    )
+    return arithmetic.mul(transcendental.sigmoid(o), transcendental.tanh(c)), c
+
+
+def _gru(gates: Any, state: State, across: Any, bias: Any) -> State:
+    """h' = n + z (h - n) with n = tanh(a + σ(r) b); b is the recurrent part, its bias included. Source: Cho, 2014."""
+    (h,) = state
+    recurrent = mm(h, across) if bias is None else addmm(bias, h, across)
+    width = h.array.shape[1]
+    rz, a = split(gates, [2 * width, width], 1)
+    recurrent_rz, b = split(recurrent, [2 * width, width], 1)
+    r, z = chunk(transcendental.sigmoid(arithmetic.add(rz, recurrent_rz)), 2, 1)
+    n: Any = transcendental.tanh(arithmetic.add(a, arithmetic.mul(r, b)))
+    return (arithmetic.add(n, arithmetic.mul(z, arithmetic.sub(h, n))),)
+
+
+def _rnn_tanh(gates: Any, state: State, across: Any, _: Any) -> State:
+    return (transcendental.tanh(addmm(gates, state[0], across)),)
+
+
+def _rnn_relu(gates: Any, state: State, across: Any, _: Any) -> State:
+    return (relu(addmm(gates, state[0], across)),)
+
+
+STEPS: dict[str, Callable[[Any, State, Any, Any], State]] = {
+    "LSTM": _lstm, "GRU": _gru, "RNN_TANH": _rnn_tanh, "RNN_RELU": _rnn_relu,
+}  # fmt: skip
+
+
+def lstm_cell(
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(h', c') after one step from (h, c), each (B, H), with input (B, I) and gates i, f, g, o in the weights' rows."""
+    h, c = _cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh), 4)
+    return h, c
+
+
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """h' (B, H) after one step from h, with input (B, I) and gates r, z, n in the weights' rows."""
+    return _cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 3)[0]
+
+
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """tanh(W_ih x + b_ih + W_hh h + b_hh): (B, H) from an input (B, I) and h (B, H)."""
+    return _cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
+
+
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """max(W_ih x + b_ih + W_hh h + b_hh, 0): (B, H) from an input (B, I) and h (B, H)."""
+    return _cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
+
+
+def _cell(kind: str, input: Tensor, state: State, w: Weights, gates: int) -> State:
+    """One step. Raises RuntimeError where sizes do not fit each other."""
+    if input.array.shape[1] != w.ih.array.shape[1]:
+        raise RuntimeError(
+            f"input has inconsistent input_size: got {input.array.shape[1]} expected {w.ih.array.shape[1]}"
+        )
+    rows, width = input.array.shape[0], w.hh.array.shape[0] // gates
+    for i, s in enumerate(state):
+        if s.array.shape[0] != rows:
+            raise RuntimeError(f"Input batch size {rows} doesn't match hidden{i} batch size {s.array.shape[0]}")
+        if s.array.shape[1] != width:
+            raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {s.array.shape[1]}, expected {width}")
+    return _direction(kind, input, [rows], state, w, False)[1]
+
+
+def _joined(parts: Sequence[Any], dim: int) -> Any:
+    return parts[0] if len(parts) == 1 else cat(parts, dim)

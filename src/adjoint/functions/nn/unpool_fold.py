@@ -1,0 +1,147 @@
+"""Elements put back where pooling or sliding windows took them from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.runtime.deterministic import alert
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.api.publish import named
+from adjoint.ops.indexing import indexing, scatter
+from adjoint.ops.movement import movement
+from adjoint.ops.movement.sliding_windows import fold as _add_windows
+from adjoint.ops.movement.sliding_windows import positions
+
+__all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d"]
+
+
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """(N, C·KH·KW, places) to (N, C, *output_size): columns added where `unfold` took them from, its transpose.
+
+    Without a batch (C·KH·KW, places) to (C, *output_size). Raises RuntimeError for sizes that do not fit each other.
+    """
+    sides, size = per_dimension(output_size, 2, "output_size"), per_dimension(kernel_size, 2, "kernel_size")
+    steps, gaps = per_dimension(stride, 2, "stride"), per_dimension(dilation, 2, "dilation")
+    frame = per_dimension(padding, 2, "padding")
+    for what, values, least in (("kernel_size", size, 1), ("stride", steps, 1), ("dilation", gaps, 1),
+                                ("padding", frame, 0), ("output_size", sides, 1)):  # fmt: skip
+        if any(v < least for v in values):
+            kind = "greater than zero" if least else "non-negative"
+            raise RuntimeError(f"{what} should be {kind}, but got {what}={values}")
+    shape = input.array.shape
+    if input.ndim not in (2, 3) or not all(shape[-2:]):
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(shape)}"
+        )
+    if shape[-2] % math.prod(size):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)="
+            f"{shape[-2]} and kernel_size={size}."
+        )
+    framed = tuple(n + 2 * p for n, p in zip(sides, frame, strict=True))
+    places = tuple(map(positions, framed, size, steps, gaps))
+    given = f"Given output_size={sides}, kernel_size={size}, dilation={gaps}, padding={frame}, stride={steps}, "
+    if math.prod(places) != shape[-1]:
+        raise RuntimeError(
+            f"{given}expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{places[0]} * {places[1]} = {math.prod(places)}, but got input.size(2)={shape[-1]}."
+        )
+    if any(p < 1 for p in places):
+        raise RuntimeError(
+            f"{given}calculated shape of the array of sliding blocks as {places}, which is too small (non-positive)"
+        )
+    lead = (*shape[:-2], shape[-2] // math.prod(size))
+    k = len(lead)
+    columns = movement.reshape(input, shape=(*lead, *size, *places))
+    seen = movement.permute(columns, axes=(*range(k), k + 2, k + 3, k, k + 1))  # (…, C, PH, PW, KH, KW)
+    out: Any = _add_windows(seen, shape=(*lead, *framed), stride=steps, dilation=gaps)
+    if any(frame):
+        cut = ((p, p + n, 1) for p, n in zip(frame, sides, strict=True))
+        out = movement.slice(out, bounds=(*((0, n, 1) for n in lead), *cut))
+    return named(out, "Col2ImBackward0")
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """(…, L) to (…, L'): the elements at the places that `max_pool1d` gave, zeros elsewhere.
+
+    Raises ValueError for an `output_size` from which no such pooling makes L, RuntimeError for indices outside of it.
+    """
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """(…, H, W) to (…, H', W'): the elements at the places that `max_pool2d` gave, zeros elsewhere."""
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """(…, D, H, W) to (…, D', H', W'): the elements at the places that `max_pool3d` gave, zeros elsewhere."""
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+@keeping_channels_last
+def _unpool(
+    rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Tensor:
+    name = f"max_unpool{rank}d"
+    alert(f"max_unpooling{max(rank, 2)}d_forward_out")
+    size = per_dimension(kernel_size, rank, "kernel_size")
+    steps = size if stride is None or stride == [] else per_dimension(stride, rank, "stride")
+    frame = per_dimension(padding, rank, "padding")
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{name}: Input to {name} should be a {rank + 1}d or {rank + 2}d Tensor, but got {input.ndim} dimensions"
+        )
+    if indices.array.dtype != np.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
+    if indices.array.shape != input.array.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.array.shape)}) but got "
+            f"indices tensor with shape: {list(indices.array.shape)}"
+        )
+    lead = input.ndim - rank
+    reach = zip(input.array.shape[lead:], steps, size, frame, strict=True)
+    sides = _sides(name, [(n - 1) * s + k - 2 * p for n, s, k, p in reach], steps, output_size)
+    shape, total = (*input.array.shape[:lead], *sides), math.prod(sides)
+    complaint = f"{name}: found an invalid max index: {{}} (output volumes are of size {'x'.join(map(str, sides))})"
+    indexing.check_range(indices, total, complaint, low=0, error=RuntimeError)
+    count = math.prod(input.array.shape[lead:])
+    flat, at = (movement.reshape(x, shape=(*x.array.shape[:lead], count)) for x in (input, indices))
+    zeros = constant(np.zeros((*input.array.shape[:lead], total), input.array.dtype))
+    return named(
+        movement.reshape(scatter.scatter(zeros, flat, at, axis=lead), shape=shape), f"MaxUnpool{rank}DBackward0"
+    )
+
+
+def _sides(name: str, usual: list[int], steps: Sequence[int], output_size: Any) -> tuple[int, ...]:
+    """The sizes to unpool to."""
+    rank = len(usual)
+    given = usual if output_size is None else list(output_size)
+    if output_size is not None:
+        given = given[2:] if len(given) == rank + 2 else given
+        if len(given) != rank:
+            raise ValueError(
+                f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length of "
+                f"'{len(given)}'"
+            )
+        for d, (n, s, wanted) in enumerate(zip(usual, steps, given, strict=True)):
+            if not n - s < wanted < n + s:
+                raise ValueError(f'invalid output_size "{given}" (dim {d} must be between {n - s} and {n + s})')
+    if any(n < 0 for n in given):
+        raise ValueError(f"{name}: output_size must contain non-negative spatial dimensions, but got {given}")
+    return tuple(given)

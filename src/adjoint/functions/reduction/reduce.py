@@ -1,0 +1,370 @@
+"""Sums, means, extremes and truths over dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import default, is_floating, numpy_dtype
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.op import computed
+from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.op.spec import describe
+from adjoint.core.runtime.mode import unusual
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.functions.api import return_types
+from adjoint.functions.api.compute_dtype import in_float32, sensitive
+from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.return_types import Extreme
+from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.elementwise.complex import imag, is_complex, real
+from adjoint.ops.indexing import indexing, take_along_row
+from adjoint.ops.indexing import sort as ordering
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction import variance as deviation
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
+    "min", "norm", "prod", "sort", "std", "sum", "topk", "var",
+]  # fmt: skip
+
+IN_ROWS = {name: Routine(name) for name in ("max", "min")}
+
+
+def _summable(input: Tensor, dtype: Any) -> Tensor:
+    """`input` in the type of its sum: `dtype`, or int64 for integers and truths."""
+    kind = input.array.dtype
+    target = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if kind.kind in "iub" else kind)
+    return input if target == kind else select.cast(input, dtype=target)
+
+
+@public()
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Σ over `dim`, or over all dimensions; integers sum in int64."""
+    x = input if dtype is None and input.array.dtype.kind == "f" else _summable(input, dtype)
+    return reduction.sum(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
+
+
+@public()
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean over `dim`, or over all dimensions. Raises RuntimeError for integers."""
+    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
+    if x.array.dtype.kind not in "fcV":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype}"
+        )
+    return reduction.mean(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
+
+
+@public()
+@sensitive
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Π over `dim`, or over all dimensions."""
+    x = _summable(input, dtype)
+    return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+
+
+@public()
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """Largest elements over `dim`; ties share the gradient equally."""
+    check_ordered("amax", input)
+    _check_not_empty("amax", input, dim, RuntimeError)
+    return reduction.max(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+@public()
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """Smallest elements over `dim`; ties share the gradient equally."""
+    check_ordered("amin", input)
+    _check_not_empty("amin", input, dim, RuntimeError)
+    return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+def _check_not_empty(name: str, input: Tensor, dim: Dims, error: type[Exception]) -> None:
+    """Raise `error` where nothing is left to reduce, IndexError where a named dimension is empty."""
+    shape = input.array.shape
+    if 0 not in shape:
+        return
+    if dim is None or dim == ():
+        raise error(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+    for d in all_dims(dim, len(shape)):
+        if not shape[d]:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+@public()
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with `dim` the pair (values, indices), where one winner takes the gradient of a tie; with a
+    tensor the larger of both, element by element.
+    """
+    return _extreme("max", input, dim, keepdim, reduction.max, reduction.argmax, arithmetic.maximum)
+
+
+@public()
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with `dim` the pair (values, indices), where one winner takes the gradient of a tie; with a
+    tensor the smaller of both, element by element.
+    """
+    return _extreme("min", input, dim, keepdim, reduction.min, reduction.argmin, arithmetic.minimum)
+
+
+def check_ordered(name: str, x: Tensor) -> None:
+    """Raise NotImplementedError for complex numbers: none is the larger of two."""
+    if x.array.dtype.kind == "c":
+        raise NotImplementedError(f"{name} is not implemented for complex numbers, given {describe(x.array)}")
+
+
+def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where_is: Any, of_two: Any) -> Any:
+    if not isinstance(x, Tensor):
+        refuse_numbers(name, ("input", "other"), "y", x, dim)
+    if isinstance(dim, Tensor):
+        return of_two(x, dim)
+    check_ordered(name, x)
+    _check_not_empty(name, x, dim, RuntimeError)
+    if dim is None:
+        return named(over_all(x, axes=all_dims(None, x.ndim), keepdims=False), f"{name.capitalize()}Backward1")
+    axis, kind = one_dim(dim, x.ndim), getattr(return_types, name)
+    if x.ndim == 0:
+        return _itself(x, kind)
+    if axis == x.ndim - 1 and not keepdim and source.enabled and not unusual.count:
+        places = np.empty(x.array.shape[:-1], np.int64)
+        found = IN_ROWS[name].call(x.array, places)
+        if found is not None:
+            indices = wrap(places)
+            op = take_along_row.picked.op  # type: ignore[attr-defined]
+            return kind(computed(op, (x, indices), {}, found), indices)
+    indices = where_is(_without_history(x), axis=axis, keepdims=True)
+    return _picked(x, indices, axis, keepdim, kind)
+
+
+def _without_history(x: Tensor) -> Tensor:
+    """The values of x, for an op that has no gradient and gives no view."""
+    return x.detach() if unusual.count else wrap(x.array)
+
+
+def _itself(x: Tensor, kind: type[Extreme]) -> Extreme:
+    """A 0-d tensor is its own extreme, at 0."""
+    return kind(select.copy(x), constant(np.zeros((), np.int64)))
+
+
+def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Extreme]) -> Extreme:
+    values = indexing.gather(x, indices, axis=axis)
+    if not keepdim:
+        shape = values.array.shape
+        shape = shape[:axis] + shape[axis + 1 :]
+        values, indices = movement.reshaped(values, shape), movement.reshaped(indices, shape)
+    return kind(values, indices)
+
+
+@public()
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first largest element along `dim`, or of the flattened tensor."""
+    return _arg(input, dim, keepdim, reduction.argmax)
+
+
+@public()
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first smallest element along `dim`, or of the flattened tensor."""
+    return _arg(input, dim, keepdim, reduction.argmin)
+
+
+def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor:
+    x = _without_history(input)
+    name = where_is.op.name
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"{name}(): does not support bool input")
+    check_ordered(name, x)
+    _check_not_empty(name, x, dim, IndexError)
+    if dim is not None and x.ndim:
+        return where_is(x, axis=one_dim(dim, x.ndim), keepdims=keepdim)
+    if dim is not None:
+        one_dim(dim, 0)
+    flat = where_is(movement.reshaped(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
+    return movement.reshaped(flat, (1,) * x.ndim) if keepdim else flat
+
+
+@public()
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """True if an element over `dim` is not zero; for uint8 in that type. An empty `dim` takes each element alone."""
+    return _truth(reduction.any, input, dim, keepdim)
+
+
+@public()
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """True if no element over `dim` is zero; for uint8 in that type. An empty `dim` takes each element alone."""
+    return _truth(reduction.all, input, dim, keepdim)
+
+
+def _truth(over: Callable[..., Any], input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
+    out: Tensor = over(input.detach(), axes=axes, keepdims=keepdim)
+    return select.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
+
+
+@public()
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements over `dim` are not zero."""
+    return sum(comparison.ne(input.detach(), 0), dim)
+
+
+@public()
+@in_float32
+def var(
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Σ(x - mean)² / max(0, n - correction) over `dim`; the correction is 1 unless given or `unbiased=False`.
+
+    Raises RuntimeError for integers.
+    """
+    return _spread(deviation.variance, input, dim, unbiased, keepdim, correction)
+
+
+@public()
+@in_float32
+def std(
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """√var; at 0 its gradient is taken as 0."""
+    return _spread(deviation.deviation, input, dim, unbiased, keepdim, correction)
+
+
+def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
+    if x.array.dtype.kind not in "fcV":
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    if isinstance(dim, bool):  # var(input, unbiased)
+        unbiased, dim = dim, None
+    axes, shape = all_dims(dim, x.ndim), x.array.shape
+    freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
+    if freedom <= 0:
+        warn_user(
+            f"{'var' if of is deviation.variance else 'std'}(): degrees of freedom is <= 0. Correction should be "
+            "strictly less than the reduction factor (input numel divided by output numel).",
+            UserWarning,
+        )
+    if freedom > 0 and x.array.dtype.kind == "f":
+        return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
+    centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
+    total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
+    return variance if of is deviation.variance else deviation.root(variance)
+
+
+def squared_size(x: Any) -> Any:
+    """|x|²: of complex numbers the sum of the squares of both parts, which is real."""
+    if not is_complex(x):
+        return arithmetic.square(x)
+    return arithmetic.add(arithmetic.square(real(x)), arithmetic.square(imag(x)))
+
+
+@public()
+@in_float32
+def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; "nuc": Σ of singular values; ±inf: extremes; 0 counts. Slope 0 at 0.
+
+    Raises RuntimeError for integers.
+    """
+    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
+    if not is_floating(x.array):
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    if p == "nuc":
+        from adjoint.functions.linalg.top_level_names import nuclear_norm
+
+        return nuclear_norm(x, dim, keepdim)
+    axes = all_dims(dim, x.ndim)
+    power = 2.0 if p in ("fro", None) else float(p)
+
+    def total(terms: Any) -> Any:
+        return reduction.sum(terms, axes=axes, keepdims=keepdim)
+
+    if power == 2:
+        return named(deviation.root(total(squared_size(x))), "LinalgVectorNormBackward0")
+    if power == 0:
+        return total(select.where(comparison.ne(x, 0), 1.0, arithmetic.sign(arithmetic.abs(x))))
+    size = arithmetic.abs(x)
+    if power == 1:
+        return total(size)
+    if math.isinf(power):
+        extreme = reduction.max if power > 0 else reduction.min
+        return extreme(size, axes=axes, keepdims=keepdim)
+    if power < 1:
+        still = comparison.eq(size, 0.0)  # whose slope is infinite, and is taken as 0
+        powers = arithmetic.pow(select.where(still, 1.0, size), power)
+        summed = total(select.where(still, 0.0 if power > 0 else math.inf, powers))
+    else:
+        summed = total(arithmetic.pow(size, power))
+    zero = comparison.eq(summed, 0.0)
+    nothing = 0.0 if power > 0 else math.inf  # of a negative power only infinities leave no sum
+    return select.where(zero, nothing, arithmetic.pow(select.where(zero, 1.0, summed), 1.0 / power))
+
+
+@public()
+@in_float32
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """ln Σ eˣ over `dim`, shifted by the largest element so that nothing overflows."""
+    x = input if is_floating(input.array) else select.cast(input, dtype=default.floating.numpy)
+    axes = all_dims(dim, x.ndim)
+    if not x.numel():
+        return transcendental.log(reduction.sum(transcendental.exp(x), axes=axes, keepdims=keepdim))
+    top = reduction.max(real(x.detach()), axes=axes, keepdims=True)
+    shift = select.where(comparison.isfinite(top), top, 0.0)
+    total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
+    if not keepdim:
+        shift = movement.reshape(shift, shape=total.array.shape)
+    return named(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
+
+
+@public()
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running sum along `dim`."""
+    x = _summable(input, dtype)
+    axis = one_dim(dim, x.ndim)
+    return reduction.cumsum(x, axis=axis) if x.ndim else select.copy(x)
+
+
+@public()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """Indices that sort `input` along `dim`; equal elements keep their order."""
+    check_ordered("sort", input)
+    if not input.ndim:
+        return _itself(input, return_types.sort).indices
+    return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
+
+
+@public()
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
+    """`input` sorted along `dim`, and the indices that sort it."""
+    if input.ndim == 0:
+        return _itself(input, return_types.sort)
+    out = _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
+    named(out[0], "SortBackward0")
+    return out
+
+
+@public()
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
+    """The k largest (or smallest) elements along `dim` in order, and their indices.
+
+    Raises RuntimeError if k is too large.
+    """
+    check_ordered("topk", input)
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
+    if not input.ndim:
+        return _itself(input, return_types.topk)
+    leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
+    out = _picked(input, leading, axis, True, return_types.topk)
+    named(out[0], "TopkBackward0")
+    return out

@@ -1,0 +1,375 @@
+"""What follows from an order: medians, quantiles, modes, distinct elements, places in sorted sequences, counts."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.op import apply
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.functions.api import return_types
+from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import into, with_out
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.return_types import Extreme
+from adjoint.functions.reduction.reduce import _check_not_empty, _itself, _picked, check_ordered, sort
+from adjoint.functions.shape.shape import ravel
+from adjoint.ops.elementwise import arithmetic, comparison, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.indexing import sort as ordering
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "aminmax", "argwhere", "bincount", "bucketize", "histc", "isin", "kthvalue", "median", "mode", "msort", "nanmedian",
+    "nanquantile", "quantile", "searchsorted", "unique", "unique_consecutive",
+]  # fmt: skip
+
+
+class Bounds(NamedTuple):
+    """What `aminmax` returns."""
+
+    min: Tensor
+    max: Tensor
+
+
+@public()
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements, NaN if one is; with `dim` the pair (values, indices).
+
+    Of the whole tensor, elements that equal the median share the gradient.
+    """
+    return _median(input, dim, keepdim, False)
+
+
+@public()
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of what is not NaN."""
+    return _median(input, dim, keepdim, True)
+
+
+def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+    check_ordered("median", input)
+    kind = "NanmedianBackward" if ignore_nan else "MedianBackward"
+    pair = return_types.nanmedian if ignore_nan else return_types.median
+    if dim is None:
+        return named(_shared_median(ravel(input), ignore_nan), kind + "0")
+    axis = one_dim(dim, input.ndim)
+    _check_not_empty("median", input, dim, RuntimeError)
+    if not input.ndim:
+        return _itself(input, pair)
+    found = _picked(input, _middle(input.detach(), axis, ignore_nan), axis, keepdim, pair)
+    return pair(named(found.values, kind + "1"), found.indices)
+
+
+def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
+    """Where the median along `axis` stands, as if that dimension had size 1."""
+    if ignore_nan:
+        return ordering.middle_of_present(x, axis=axis)
+    missing = comparison.isnan(x)
+    first = reduction.argmax(missing, axis=axis, keepdims=True)  # the first NaN, if there is one
+    middle = ordering.ranked(x, axis=axis, rank=(x.array.shape[axis] - 1) // 2)
+    return select.where(reduction.any(missing, axes=(axis,), keepdims=True), first, middle)
+
+
+def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
+    if not flat.numel():
+        if flat.array.dtype.kind not in "fV":
+            raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
+        return arithmetic.add(reduction.sum(flat, axes=(0,), keepdims=False), np.array(np.nan, flat.array.dtype))
+    value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
+    same: Any = comparison.logical_or(
+        comparison.eq(flat.detach(), value),
+        comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
+    )
+    if flat.array.dtype.kind not in "fV":
+        return movement.reshape(value, shape=())
+    share = select.cast(same, dtype=flat.array.dtype)
+    share = arithmetic.div(share, reduction.sum(share, axes=(0,), keepdims=True))
+    chosen = select.where(same, flat, np.zeros((), flat.array.dtype))
+    out = reduction.sum(arithmetic.mul(chosen, share), axes=(0,), keepdims=False)
+    return _exactly(out, movement.reshape(value, shape=()))
+
+
+def _exactly(out: Tensor, value: Tensor) -> Tensor:
+    """`out` with the value that rounding took from it: out + (value - out) where that is finite."""
+    missed = arithmetic.sub(value, out.detach())
+    return arithmetic.add(out, select.where(comparison.isfinite(missed), missed, np.zeros((), value.array.dtype)))
+
+
+@public()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
+    check_ordered("kthvalue", input)
+    k = index(k)
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis] if input.ndim else 1
+    _check_not_empty("kthvalue", input, dim, IndexError)
+    if not 1 <= k <= size:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
+    if not input.ndim:
+        return _itself(input, return_types.kthvalue)
+    ranked = ordering.ranked(input.detach(), axis=axis, rank=k - 1)
+    found = _picked(input, ranked, axis, keepdim, return_types.kthvalue)
+    return return_types.kthvalue(named(found.values, "KthvalueBackward0"), found.indices)
+
+
+@public()
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """The most frequent element along `dim`, the smallest of these, and the index of its last occurrence."""
+    check_ordered("mode", input)
+    axis = one_dim(dim, input.ndim)
+    if not input.ndim:
+        return _itself(input, return_types.mode)
+    _check_not_empty("mode", input, dim, IndexError)
+    found = _picked(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim, return_types.mode)
+    return return_types.mode(named(found.values, "ModeBackward0"), found.indices)
+
+
+@public()
+@with_out
+def msort(input: Tensor) -> Tensor:
+    """Sorted along dimension 0."""
+    return sort(input, 0).values
+
+
+@public()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """`amin` and `amax` over `dim`, or over all dimensions."""
+    if out is not None:
+        return into(out, aminmax, input, dim=dim, keepdim=keepdim)
+    x: Any = input
+    over: Any = () if dim is None else dim
+    return Bounds(x.amin(over, keepdim), x.amax(over, keepdim))
+
+
+@public()
+@sensitive
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The q-quantiles along `dim`, or of all elements; between two elements by `interpolation`.
+
+    Raises RuntimeError for a q outside [0, 1]. Several q stand in a dimension of their own, the first.
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@public()
+@sensitive
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """`quantile` of what is not NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+ROUNDED: dict[str, Any] = {
+    "linear": None, "midpoint": None, "lower": arithmetic.floor, "higher": arithmetic.ceil, "nearest": arithmetic.round,
+}  # fmt: skip
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
+) -> Tensor:
+    if input.array.dtype.kind not in "fV":
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if interpolation not in ROUNDED:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if isinstance(q, Tensor) and q.array.dtype != input.array.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}")
+    wanted, single = _orders(q, name)
+    x = ravel(input) if dim is None else input
+    axis = one_dim(0 if dim is None else dim, x.ndim)
+    if not x.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    x = x if x.ndim else movement.reshape(x, shape=(1,))
+    values: Any = sort(x, axis).values
+    whole, real = np.dtype(np.int64), np.dtype(np.float64)
+    end = x.array.shape[axis] - 1
+    missing = reduction.sum(select.cast(comparison.isnan(values.detach()), dtype=whole), axes=(axis,), keepdims=True)
+    left_out = missing if ignore_nan else arithmetic.mul(missing, 0)
+    last = arithmetic.maximum(arithmetic.sub(end, left_out), 0)
+    results = []
+    for one in wanted:
+        place = arithmetic.mul(select.cast(last, dtype=real), one)
+        if ROUNDED[interpolation] is not None:
+            place = ROUNDED[interpolation](place)
+        if not ignore_nan:  # NaN comes last in the order
+            place = select.where(comparison.gt(missing, 0), float(end), place)
+        low, high = (select.cast(rounded(place), dtype=whole) for rounded in (arithmetic.floor, arithmetic.ceil))
+        if interpolation == "midpoint":
+            part = arithmetic.mul(select.cast(comparison.ne(low, high), dtype=real), 0.5)
+        else:
+            part = arithmetic.sub(place, low)
+        below, above = (indexing.gather(values, at, axis=axis) for at in (low, high))
+        weight = select.cast(part, dtype=values.array.dtype)
+        results.append(arithmetic.add(below, arithmetic.mul(arithmetic.sub(above, below), weight)))
+    if dim is None:
+        full = (1,) * input.ndim if keepdim else ()
+    else:
+        full = tuple(1 if d == axis else n for d, n in enumerate(input.array.shape) if keepdim or d != axis)
+    results = [movement.reshape(r, shape=full) for r in results]
+    if single:
+        return results[0]
+    if not results:
+        return constant(np.zeros((0, *full), input.array.dtype))
+    rows = [movement.reshape(r, shape=(1, *full)) for r in results]
+    return apply(movement.cat.op, tuple(rows), {"axis": 0})  # type: ignore[attr-defined]
+
+
+def _orders(q: Any, name: str) -> tuple[list[Any], bool]:
+    """The orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
+    if not isinstance(q, Tensor):
+        wanted = np.asarray(q, np.float64)
+        if not np.all((wanted >= 0) & (wanted <= 1)):
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        return wanted.reshape(-1).tolist(), not wanted.ndim
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    complaint = f"{name}() q values must be in the range [0, 1]"
+    inside = comparison.logical_and(comparison.ge(q.detach(), 0.0), comparison.le(q.detach(), 1.0))
+    whole = select.cast(inside, dtype=np.dtype(np.int64))
+    indexing.check_range(whole, 2, complaint, low=1, error=RuntimeError)
+    wide = movement.reshape(select.cast(q, dtype=np.dtype(np.float64)), shape=(q.numel(),))
+    return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
+
+
+def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
+    """Of slices along a dimension: the place of each distinct one, which one each is, how many each has, the axis."""
+    x = ravel(input.detach()) if dim is None else input.detach()
+    axis = 0 if dim is None else one_dim(dim, x.ndim)
+    rows = np.moveaxis(x.numpy_view("unique()"), axis, 0)
+    rows = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:])))
+    if consecutive:
+        new = np.r_[True, (rows[1:] != rows[:-1]).any(1)] if len(rows) else np.zeros(0, bool)
+        inverse = np.cumsum(new) - 1
+        return np.flatnonzero(new), inverse, np.bincount(inverse, minlength=int(new.sum())), axis
+    if rows.shape[1] == 1:
+        _, first, inverse, counts = np.unique(
+            rows[:, 0], return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        )
+    else:
+        _, first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    return first, inverse.reshape(-1), counts, axis
+
+
+def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
+    check_ordered("unique", input)
+    first, inverse, counts, axis = _distinct(input, dim, consecutive)
+    x = ravel(input) if dim is None else input
+    op: Any = indexing.index
+    values = named(apply(op.op, (x, constant(first)), {"pattern": (None,) * axis + (0,)}), "UniqueBackward0")
+    if dim is None:
+        inverse = inverse.reshape(input.array.shape)
+    extra = [(return_inverse, inverse), (return_counts, counts)]
+    found = (values, *(wrap(array.astype(np.int64)) for wanted, array in extra if wanted))
+    return found if len(found) > 1 else values
+
+
+@public()
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The distinct elements, or slices along `dim`, in order; on demand which one each is, and how many each has."""
+    return _unique(input, dim, return_inverse, return_counts, False)
+
+
+@public()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The first of each run of equal elements, or slices along `dim`; otherwise as `unique`."""
+    return _unique(input, dim, return_inverse, return_counts, True)
+
+
+@with_out
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where each of `input` would be put into the sorted last dimension: before its equals, or after them."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if right and side == "left":
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    ordered: Any = sorted_sequence.detach()
+    if not ordered.ndim:
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should have at least 1 dimension, but it is 0-d")
+    if sorter is not None:
+        ordered = indexing.gather(ordered, sorter, axis=ordered.ndim - 1)
+    values: Any = input.detach() if isinstance(input, Tensor) else constant(np.asarray(input))
+    if ordered.ndim > 1 and ordered.array.shape[:-1] != values.array.shape[:-1]:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(ordered.shape)} and input "
+            f"value tensor {list(values.shape)}"
+        )
+    kind = np.dtype(np.int32 if out_int32 else np.int64)
+    return ordering.searchsorted(ordered, values, right=right or side == "right", dtype=kind)
+
+
+@with_out
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number of the interval between `boundaries` in which each element lies."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """True where an element is among `test_elements`."""
+    x, among = (v.detach() if isinstance(v, Tensor) else constant(np.asarray(v)) for v in (elements, test_elements))
+    return ordering.isin(x, among, unique=assume_unique, invert=invert)
+
+
+@public()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each integer occurs in a vector, or the sum of the weights at it."""
+    if input.array.dtype.kind not in "iu":
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{scalar_type(input.dtype)}'")
+    if input.ndim != 1:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    array = input.numpy_view("bincount()")
+    if array.size and array.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError(f"bincount(): minlength should be >= 0, got {minlength}")
+    if weights is not None and weights.array.shape != input.array.shape:
+        raise RuntimeError(
+            f"bincount(): weights should be 1-d and have the same length as input, got {list(weights.shape)} and "
+            f"{list(input.shape)}"
+        )
+    if weights is None:
+        return wrap(np.bincount(array, minlength=minlength).astype(np.int64))
+    counted = np.bincount(array, weights.numpy_view("bincount()"), minlength)
+    return wrap(counted.astype(np.float32 if weights.array.dtype == np.float32 else np.float64))
+
+
+@public()
+@with_out
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements lie in each of `bins` equal intervals of [min, max], or of their own range if both are 0.
+
+    Source: `torch.histc`; the last interval is closed.
+    """
+    if bins <= 0:
+        raise RuntimeError(f"torch.histc: bins must be > 0, but got {bins}")
+    return ordering.histogram(input.detach(), bins=bins, low=float(min), high=float(max))
+
+
+@public()
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of the elements that are not zero: (count, ndim)."""
+    x: Any = input
+    found: Tensor = x.nonzero()
+    return found

@@ -1,0 +1,270 @@
+"""Views at strides of one's own, and tensors that become views of themselves in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import default, numpy_dtype
+from adjoint.core.graph.hooks import hooks_of
+from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.runtime.deterministic import unwritten
+from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.tensor.as_strided import dense_strides, reach, region
+from adjoint.core.tensor.external_aliases import seen_outside
+from adjoint.core.tensor.memory_format import channels_last, channels_last_3d, preserve_format
+from adjoint.core.tensor.storage import InferenceStorage, Made, View, storage_of, view_of
+from adjoint.core.tensor.tensor import Tensor, tangents_of, twin, wrap
+from adjoint.functions.api.dim_args import one_dim, sizes
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.shape import shape as shapes
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import as_strided as strides
+from adjoint.ops.movement.movement import inverse
+from adjoint.ops.mutation.inplace import check_writable
+
+__all__ = ["as_strided", "diagonal", "empty_strided", "narrow_copy", "resize_as_"]
+
+Sizes = tuple[int, ...]
+
+
+@public()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The memory of `input` at other strides, from its first element or `storage_offset`: a view that may overlap.
+
+    Gradients of elements that share memory add up. Raises RuntimeError for negative numbers, and outside the memory.
+    """
+    shape, steps = sizes((size,)), sizes((stride,))
+    if len(shape) != len(steps):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(shape)} and {list(steps)}")
+    if any(s < 0 for s in steps):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(steps)}")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"as_strided: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"as_strided: invalid storage offset {storage_offset}")
+    geometry = strides.geometry_of(input)
+    needed = reach(shape, steps, geometry[1] if storage_offset is None else storage_offset)
+    have = strides.memory_of(input)
+    if needed > have:
+        each = input.element_size()
+        if type(input.array) is not np.ndarray:
+            raise RuntimeError(
+                f"as_strided: sizes {list(shape)}, strides {list(steps)} and storage offset {storage_offset or 0} can "
+                f"access memory outside of `tensor`, which has {have} elements"
+            )
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {storage_offset or 0}, and "
+            f"itemsize {each} requiring a storage size of {needed * each} are out of bounds for storage of size "
+            f"{have * each}"
+        )
+    op: Any = strides.as_strided
+    return strides.seen(op.op, input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry)
+
+
+@public()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The elements on a diagonal of two dimensions, as the last one: a view. Raises RuntimeError for equal dims."""
+    first, second = one_dim(dim1, input.ndim), one_dim(dim2, input.ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return strides.diagonal(input, at=(offset, first, second))
+
+
+@public()
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """The pieces of `size` at every `step` along a dimension, as a last dimension: a view, whose pieces may overlap."""
+    d = one_dim(dimension, self.ndim)
+    length = self.array.shape[d] if self.ndim else 1
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {d} is {length} but size is {size}")
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    op: Any = strides.unfold
+    x = self if self.ndim else shapes.reshape(self, (1,))
+    out = strides.seen(op.op, x, dimension=d, size=size, step=step)
+    return out if self.ndim else shapes.reshape(out, (size,))
+
+
+@public()
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`narrow` in memory of its own."""
+    return named(select.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of these sizes and strides in memory of its own, to be written."""
+    shape, steps = sizes((size,)), sizes((stride,))
+    if len(shape) != len(steps):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
+        )
+    kind, needed = numpy_dtype(dtype or default.floating), reach(shape, steps, 0)
+    if needed * kind.itemsize >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}")
+    memory = unwritten(np.zeros(needed, kind))
+    out = wrap(region(memory, shape, steps, 0))
+    return out.requires_grad_() if requires_grad else out
+
+
+def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tensor]:
+    """`function`, which makes a view, as a method after which the tensor is that view of what it was."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        tracer = mode.tracer if unusual.count else None
+        if tracer is not None and (type(self.array) is np.ndarray or any(t is self for t in tracer.met())):
+            tracer.refuse_form(called)
+        seen = view_of(self)
+        of_recorded = seen is not None and seen.base.node is not None
+        check_writable(self, called, mode.recording and (self.node is not None or of_recorded))
+        # its history goes along in a no_grad block too, since it is seen otherwise from now on
+        with Scope(recording=not mode.inference):
+            out = function(self, *args, **kwargs)
+        if seen is not None:
+            self.memory = out.memory
+        elif not isinstance(self.memory, InferenceStorage):
+            _stay_base(self, out)
+        recording = not unusual.count or mode.recording
+        _place(self, out.array, out.node if recording and type(self.node) is not Leaf else self.node)
+        tangents = tangents_of(out)
+        if tangents is not None:
+            self._tangents = tangents
+        return self
+
+    call.__name__ = call.__qualname__ = called
+    call.__doc__ = f"In-place {called.removesuffix('_')}: the tensor itself is seen otherwise from now on."
+    return call
+
+
+def _stay_base(x: Tensor, out: Tensor) -> None:
+    """Where others see the memory as views of `x`, give them what `x` was as their base, and make `x` a view of it."""
+    others = [t for t in storage_of(x).living() if t is not out and (v := view_of(t)) is not None and v.base is x]
+    if not others:
+        return
+    before = twin(x)
+    before.node = x.node
+    for other in (*others, out):
+        if type(other.memory) is View:
+            other.memory.base = before
+            if other.memory.made is Made.IN_INFERENCE and x.node is not None and mode.recording:
+                other.memory.made = Made.OVERTAKEN
+    x.memory = out.memory
+
+
+def _place(x: Tensor, array: Any, node: Any) -> None:
+    """Let `x` see `array`; its version goes up."""
+    x.array, x.node = array, node
+    if type(node) is Leaf:
+        node.shape, node.dtype = array.shape, array.dtype
+    if not isinstance(x.memory, InferenceStorage):
+        storage_of(x).version += 1
+
+
+_VIEWS: dict[str, Callable[..., Tensor]] = {
+    "as_strided_": as_strided, "squeeze_": shapes.squeeze, "swapaxes_": shapes.transpose,
+    "swapdims_": shapes.transpose, "t_": shapes.t, "transpose_": shapes.transpose, "unsqueeze_": shapes.unsqueeze,
+}  # fmt: skip
+for _name, _f in _VIEWS.items():
+    setattr(Tensor, _name, becoming(_f, _name))
+
+
+@public(listed=True)
+def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
+    """Give the tensor another number of elements: its memory as far as it goes, then zeros.
+
+    They come to lie as `memory_format` says. Raises RuntimeError for a tensor that requires grad, and for more elements
+    while an array of NumPy shares them.
+    """
+    if self.requires_grad and not mode.inference:
+        raise RuntimeError("cannot resize variables that require grad")
+    order: tuple[int, ...] = getattr(memory_format, "order", ())
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory format Preserve")
+    if order and len(order) != len(size):
+        raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
+    if self.array.shape == size and (memory_format is None or self.is_contiguous(memory_format=memory_format)):
+        return self
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    geometry, memory = strides.geometry_of(self), self.numpy_view("resize_()")
+    flat = region(memory, (strides.memory_of(self) - geometry[1],), (1,), geometry[1])
+    count = math.prod(size)
+    if count > 2**62:
+        raise RuntimeError("numel: integer multiplication overflow")
+    if math.prod(n or 1 for n in size) * self.element_size() >= 2**63:
+        what = "Storage size" if count else "Stride"
+        raise RuntimeError(f"{what} calculation overflowed with sizes={list(size)}")
+    if count > flat.size:
+        if seen_outside(memory):
+            raise RuntimeError("Trying to resize storage that is not resizable: arrays of NumPy see its memory")
+        flat = np.concatenate([flat, unwritten(np.zeros(count - flat.size, flat.dtype))])
+    if order:
+        array = flat[:count].reshape([size[d] for d in order]).transpose(inverse(order))
+    else:
+        array = flat[:count].reshape(size)
+    _place(self, array, None)
+    return self
+
+
+@public()
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """`resize_` to the shape of another tensor, and, where `memory_format` preserves it, to its order of channels."""
+    if memory_format is preserve_format:
+        memory_format = next((f for f in (channels_last, channels_last_3d) if _lies(the_template, f)), None)
+    return resize_(input, the_template.array.shape, memory_format=memory_format)
+
+
+def _lies(x: Tensor, order: Any) -> bool:
+    return not x.is_contiguous() and x.is_contiguous(memory_format=order)
+
+
+def _resize(self: Tensor, *size: Any) -> Tensor:
+    """`reshape`, under the name it once had."""
+    warn_user("non-inplace resize is deprecated", UserWarning)
+    return shapes.reshape(self, sizes(size))
+
+
+def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
+    """`reshape` to the shape of another tensor, under the name it once had."""
+    warn_user("non-inplace resize_as is deprecated", UserWarning)
+    return shapes.reshape(self, the_template.array.shape)
+
+
+@public()
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Let the tensor see the memory of `source` from now on. Raises RuntimeError for a leaf that requires grad."""
+    check_writable(self, "set_", mode.recording and self.node is not None)
+    if source is None:
+        source = wrap(np.zeros(0, self.array.dtype))
+    elif not isinstance(source, Tensor):
+        typed = getattr(source, "dtype", None)
+        if typed is not None and typed is not self.dtype:
+            raise RuntimeError(f"Expected a Storage of type {self.dtype.name} but got type {typed.name}")
+        source = wrap(source.array.view(self.array.dtype).reshape(-1))
+    if source.array.dtype != self.array.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    if size is not None:
+        source = as_strided(source.detach(), size, stride or dense_strides(sizes((size,))), storage_offset)
+    version, former = self._version, self.node
+    if type(former) is Leaf:  # the graph that was recorded with the memory of before ends where it did
+        self.node = Leaf(self)
+        if former.hooks is not None:
+            hooks = hooks_of(self.node)
+            hooks.on_gradient, hooks.accumulated = former.hooks.on_gradient, former.hooks.accumulated
+    self.data = source.detach()
+    if not isinstance(self.memory, InferenceStorage):
+        storage_of(self).version = max(storage_of(self).version, version + 1)
+    return self
+
+
+setattr(Tensor, "resize_as", _resize_as)  # noqa: B010
+setattr(Tensor, "resize", _resize)  # noqa: B010  mypy would take a plain assignment for a mistake

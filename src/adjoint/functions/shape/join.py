@@ -1,0 +1,286 @@
+"""Tensors joined, split and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import wraps
+from typing import Any, cast
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import promote
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.families import fused
+from adjoint.core.op.op import apply
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import named, public
+from adjoint.functions.shape.shape import ravel, unsqueeze
+from adjoint.ops.elementwise import select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.movement import split as pieces
+
+__all__ = [
+    "cat", "chunk", "concat", "concatenate", "hstack", "repeat_interleave", "split", "stack", "tile", "unbind",
+    "vstack",
+]  # fmt: skip
+
+
+@public(method=False)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors joined along `dim`; all other sizes agree. Raises RuntimeError, naming the two sizes, if not."""
+    if type(tensors) is list and _alike(tensors):
+        rank = len(tensors[0].array.shape)
+        return apply(movement.cat.op, tuple(tensors), {"axis": one_dim(dim, rank)})  # type: ignore[attr-defined]
+    if isinstance(tensors, Tensor):
+        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    if not len(tensors):
+        raise ValueError("cat(): expected a non-empty list of Tensors")
+    for i, part in enumerate(tensors):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"cat(): expected Tensor as element {i} in argument 0, but got {type(part).__name__}")
+    kinds = {p.array.dtype for p in tensors}
+    target = kinds.pop() if len(kinds) == 1 else promote(p.array for p in tensors)
+    # an empty vector joins with anything, for it is how people start a list
+    parts = [p for p in tensors if p.array.shape != (0,)] or list(tensors[:1])
+    first = parts[0].array.shape
+    if not first:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    axis = 0 if first == (0,) else one_dim(dim, len(first))
+    before, after = first[:axis], first[axis + 1 :]
+    for i, part in enumerate(parts):
+        shape = part.array.shape
+        if shape[:axis] == before and shape[axis + 1 :] == after:
+            continue
+        if len(shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, (a, b) in enumerate(zip(first, shape, strict=True)):
+            if a != b and d != axis:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {a} but got size {b} for "
+                    "tensor "
+                    f"number {i} in the list."
+                )
+    parts = [p if p.array.dtype == target else select.cast(p, dtype=target) for p in parts]
+    return apply(movement.cat.op, tuple(parts), {"axis": axis})  # type: ignore[attr-defined]
+
+
+def _alike(parts: list[Tensor]) -> bool:
+    """True for some tensors of one type and one shape, which is neither that of a number nor of an empty vector."""
+    first = getattr(parts[0], "array", None) if parts else None
+    if first is None or first.shape in ((), (0,)):
+        return False
+    shape, dtype = first.shape, first.dtype
+    for part in parts:
+        if type(part) is not Tensor or part.array.shape != shape or part.array.dtype is not dtype:
+            return False
+    return True
+
+
+concat = concatenate = cat
+
+
+@public(method=False)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new dimension. Raises RuntimeError if the shapes differ."""
+    parts = list(tensors)
+    if not parts:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    shape, dtype, mixed = parts[0].array.shape, parts[0].array.dtype, False
+    for i, part in enumerate(parts):
+        if part.array.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(part.array.shape)} at entry {i}"
+            )
+        mixed = mixed or part.array.dtype != dtype
+    axis = one_dim(dim, len(shape) + 1)
+    if mixed:
+        return cat([unsqueeze(part, axis) for part in parts], axis)
+    return _stack(*parts, axis=axis)
+
+
+def _stack_composite(*tensors: Any, axis: int) -> Any:
+    return movement.cat(*[unsqueeze(part, axis) for part in tensors], axis=axis)
+
+
+@fused(
+    composite=_stack_composite,
+    node="StackBackward0",
+    linear=True,
+    dtensors=lambda g, i, axis: movement.select(g, axis=axis, at=i),
+)
+def _stack(*tensors: Any, axis: int) -> Any:
+    shape = tensors[0].shape
+    if not axis and len(tensors) < 8 and all(part.flags.c_contiguous for part in tensors):
+        return np.array(tensors)  # half the time for few of them, but no way to copy what lies otherwise
+    column = (*shape[:axis], 1, *shape[axis:])
+    return np.asarray(np.concatenate([part.reshape(column) for part in tensors], axis), order="C")
+
+
+@with_out
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dimension 1, vectors along dimension 0; numbers become vectors."""
+    check_some("hstack", tensors)
+    parts = [part if part.ndim else ravel(part) for part in tensors]
+    return cat(parts, 0 if parts and parts[0].ndim < 2 else 1)
+
+
+@with_out
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dimension 0; vectors become rows."""
+    check_some("vstack", tensors)
+    return cat([movement.reshape(part, shape=(1, part.numel())) if part.ndim < 2 else part for part in tensors], 0)
+
+
+def check_some(name: str, tensors: Sequence[Tensor]) -> None:
+    """Raise RuntimeError for an empty list, TypeError for anything but a list or tuple of tensors."""
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+        )
+    for i, part in enumerate(tensors):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"{name}(): expected Tensor as element {i} in argument 0, but got {type(part).__name__}")
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
+@public()
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Pieces along `dim`: of one size (the last may be smaller), or of the sizes listed; `split_size` is either too."""
+    if split_size_or_sections is None:
+        split_size_or_sections = split_size
+    if split_size_or_sections is None:
+        raise TypeError('split() missing 1 required positional arguments: "split_size"')
+    axis = one_dim(dim, tensor.ndim)
+    size = tensor.array.shape[axis]
+    called: type[pieces.Pieces] = pieces.SplitBackward0
+    if isinstance(split_size_or_sections, int):
+        sections = _equal_sections(split_size_or_sections, size)
+    else:
+        called = pieces.SplitWithSizesBackward0
+        sections = list(split_size_or_sections)
+        if sum(sections) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+                f"{axis}), "
+                f"but got split_sizes={sections}"
+            )
+    return pieces.split(tensor, sections, axis, called)
+
+
+def _equal_sections(step: int, size: int) -> list[int]:
+    if step < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
+    if step == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    return [min(step, size - i) for i in range(0, size, step or 1)] or [0]
+
+
+@public()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` pieces of equal size along `dim`, the last maybe smaller."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis]
+    if size == 0:
+        return split(input, [0] * chunks, dim)
+    return pieces.split(input, _equal_sections(-(-size // chunks), size), axis, pieces.SplitBackward0)
+
+
+@public()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along `dim`, without it. Raises IndexError for a 0-d tensor."""
+    axis = one_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return pieces.unbind(input, axis)
+
+
+@public(listed=True)
+def tile(input: Tensor, dims: Any) -> Tensor:
+    """The tensor repeated `dims[i]` times along dimension i, counted from the last."""
+    counts = (1,) * (input.ndim - len(dims)) + dims
+    shape = (1,) * (len(counts) - input.ndim) + tuple(input.array.shape)
+    paired = movement.reshape(input, shape=tuple(k for n in shape for k in (1, n)))
+    spread = movement.expand(paired, shape=tuple(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
+    out = movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+    return named(_in_own_memory(out), "RepeatBackward0")
+
+
+def _in_own_memory(x: Tensor) -> Tensor:
+    """x, or a copy where a reshape found that it could repeat elements without copying."""
+    return select.copy(x) if x._is_view() else x
+
+
+@public(listed=True)
+def repeat(self: Tensor, repeats: Any) -> Tensor:
+    """The tensor repeated `repeats[i]` times along each dimension. Raises RuntimeError if there are too few counts."""
+    if len(repeats) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if any(n < 0 for n in repeats):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: repeats are {list(repeats)}")
+    return tile(self, repeats)
+
+
+def _of_counts_alone(function: Any) -> Any:
+    """`function`, which with its first argument alone takes that for counts: of each position as many."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Tensor:
+        counts = named.pop("repeats") if not args and "input" not in named else None
+        if counts is None and len(args) == 1 and "repeats" not in named and "dim" not in named:
+            counts, args = args[0], ()
+        if counts is None:
+            return cast("Tensor", function(*args, **named))
+        return cast("Tensor", function(constant(np.arange(counts.numel())), counts, 0, **named))
+
+    call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+    return call
+
+
+@public()
+@_of_counts_alone
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each element, or each slice along `dim`, repeated `repeats` times in a row, or as often as its own count says.
+
+    Of counts alone, each position as often as its count says. Raises RuntimeError where an `output_size` is given
+    which is not the size along `dim`.
+    """
+    out = _repeated_in_a_row(input, repeats, dim)
+    if output_size is not None and out.array.shape[0 if dim is None else dim] != output_size:
+        raise RuntimeError(f"repeat_interleave: allocated size does not match required size: {output_size}")
+    return out
+
+
+def _repeated_in_a_row(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
+    if isinstance(repeats, Tensor):
+        if repeats.ndim > 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        if repeats.array.dtype not in (np.int32, np.int64):
+            raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{scalar_type(repeats.dtype)}'")
+    x = ravel(input) if dim is None else input
+    d = 0 if dim is None else one_dim(dim, x.ndim)
+    if isinstance(repeats, Tensor):
+        counts, size = repeats.numpy_view("repeat_interleave()"), x.array.shape[d] if x.ndim else 1
+        if counts.size not in (1, size):
+            raise RuntimeError(
+                "repeats must have the same size as input along dim, but got "
+                f"repeats.size(0) = {counts.size} and input.size({d}) = {size}"
+            )
+        if counts.size and counts.min() < 0:
+            raise RuntimeError("repeats can not be negative")
+        at = constant(np.repeat(np.arange(size), counts))
+        return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
+    if repeats < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    shape = x.array.shape
+    spread = movement.expand(unsqueeze(x, d + 1), shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
+    return _in_own_memory(movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))

@@ -1,0 +1,333 @@
+"""Other shapes and orders for the same elements; views wherever the memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any
+
+from numpy import ndarray
+
+from adjoint.core.dtype.dtype import dtype as DType
+from adjoint.core.tensor.as_strided import viewed
+from adjoint.core.tensor.memory_format import contiguous_format
+from adjoint.core.tensor.tensor import Tensor, as_it_lies
+from adjoint.functions.api.dim_args import one_dim, some_dims
+from adjoint.functions.api.memory_format import order_of
+from adjoint.functions.api.publish import named, public
+from adjoint.ops.elementwise import select as selection
+from adjoint.ops.movement import movement
+from adjoint.ops.movement.memory_format import laid
+
+__all__ = [
+    "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
+    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
+]  # fmt: skip
+
+
+@lru_cache(512)
+def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """`shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
+    if -1 in shape:
+        if shape.count(-1) > 1:
+            raise RuntimeError("only one dimension can be inferred")
+        known = -movement.numel(shape)
+        if known == 0:
+            raise RuntimeError(
+                f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
+                "-1 can "
+                "be any value and is ambiguous"
+            )
+        if known > 0 and count % known == 0:
+            return tuple([count // known if n == -1 else n for n in shape])
+    elif movement.numel(shape) == count and (not shape or min(shape) >= 0):
+        return shape
+    raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
+
+
+@public(listed=True)
+def reshape(input: Tensor, shape: Any) -> Tensor:
+    """The same elements in row-major order under another shape; one size may be -1.
+
+    Raises RuntimeError if they do not fit.
+    """
+    array = input.array
+    count = array.size if type(array) is ndarray else movement.numel(array.shape)
+    return movement.reshape(input, shape=_resolved(shape, count))
+
+
+def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
+    array = self.array
+    if type(array) is ndarray and array.flags.c_contiguous:
+        return movement.reshape(self, shape=_resolved(shape, array.size))
+    lies = as_it_lies(self)
+    target = _resolved(shape, lies.size)
+    if not lies.flags.c_contiguous and viewed(lies, target) is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return movement.reshape(self, shape=target)
+
+
+def _as_type(self: Tensor, dtype: Any) -> Tensor:
+    seen: Tensor = import_module("adjoint.functions.shape.view_dtype").reinterpreted(self, dtype)
+    return seen
+
+
+@public(listed=True, otherwise=(DType, _as_type))
+def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
+    """Another shape over the same memory, or, for a dtype in place of the shape, the same bits as that type.
+
+    Raises RuntimeError where the memory does not allow it: use reshape.
+    """
+    return _view(self, shape) if dtype is None else _as_type(self, dtype)
+
+
+@public()
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """`view` with the shape of `other`."""
+    return _view(self, other.array.shape)
+
+
+@public()
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """`reshape` with the shape of `other`."""
+    return reshape(self, other.array.shape)
+
+
+@public()
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions `start_dim` to `end_dim` as one."""
+    first, last = one_dim(start_dim, input.ndim), one_dim(end_dim, input.ndim)
+    if first > last:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    shape = input.array.shape
+    if not shape:
+        return movement.reshape(input, shape=(1,))
+    if first == last:
+        return input
+    return movement.reshape(input, shape=(*shape[:first], movement.numel(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+@public()
+def ravel(input: Tensor) -> Tensor:
+    """One dimension, in row-major order in memory: a view where the elements lie so, else a copy."""
+    return movement.reshape(contiguous(input), shape=(input.numel(),))
+
+
+@public()
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Dimension `dim` as several of these `sizes`, one of which may be -1. Raises RuntimeError if they do not fit."""
+    if isinstance(dim, str):
+        raise TypeError("unflatten(): argument 'dim' (position 1) must be int, not str")
+    if isinstance(sizes, int):
+        raise TypeError("unflatten(): argument 'sizes' (position 2) must be tuple of ints, not int")
+    if not input.ndim:
+        raise RuntimeError("unflatten: Dimension specified as 0 but tensor has no dimensions")
+    d, shape = one_dim(dim, input.ndim), input.array.shape
+    if not len(sizes):
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    try:
+        parts = _resolved(tuple(sizes), shape[d])
+    except RuntimeError as error:
+        if tuple(sizes).count(-1) > 1:
+            raise RuntimeError(f"unflatten: only one dimension can be inferred, but sizes={list(sizes)}") from error
+        if -1 in sizes and 0 in sizes and not shape[d]:
+            raise RuntimeError(
+                f"unflatten: cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified "
+                "dimension size -1 can be any value and is ambiguous"
+            ) from error
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+            "input tensor"
+        ) from error
+    return movement.reshape(input, shape=(*shape[:d], *parts, *shape[d + 1 :]))
+
+
+@public(listed=True)
+def permute(input: Tensor, dims: Any) -> Tensor:
+    """Dimension i of the result is dimension `dims[i]` of the input. Raises RuntimeError unless each is there once."""
+    if len(dims) != len(input.array.shape):
+        raise RuntimeError(
+            f"permute(): number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    return movement.permute(input, axes=_permutation(dims))
+
+
+@cache
+def _permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
+    axes = tuple([one_dim(d, len(dims)) for d in dims])
+    if len(set(axes)) != len(axes):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return axes
+
+
+@public("swapaxes", "swapdims")
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """The two dimensions exchanged."""
+    rank = len(input.array.shape)
+    if not rank or type(dim0) is not int or type(dim1) is not int:
+        dim0, dim1 = one_dim(dim0, rank), one_dim(dim1, rank)
+    if not -rank <= dim0 < rank or not -rank <= dim1 < rank:
+        one_dim(dim1 if -rank <= dim0 < rank else dim0, rank)  # which complains, but of 0 where there is none
+        return movement.reshape(input, shape=())
+    return movement.permute(input, axes=movement.exchange(rank, dim0, dim1), called="transpose")
+
+
+swapaxes = swapdims = transpose
+
+
+@public()
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; a vector stays. Raises RuntimeError above two dimensions."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    if input.ndim < 2:
+        return movement.reshape(input, shape=input.array.shape)
+    return movement.permute(input, axes=(1, 0), called="t")
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """The dimensions in reverse order."""
+    return movement.permute(self, axes=tuple(reversed(range(self.ndim))))
+
+
+def _transposed(self: Tensor) -> Tensor:
+    """The last two dimensions exchanged. Raises RuntimeError below two dimensions."""
+    if self.ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+    return movement.swap(self, -2, -1)
+
+
+for _name, _of in {"T": _reversed, "mT": _transposed}.items():
+    setattr(Tensor, _name, property(_of))
+
+
+@public()
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Dimensions `source` moved to `destination`; the others keep their order. Raises RuntimeError on repeats."""
+    froms, tos = ([v] if isinstance(v, int) else list(v) for v in (source, destination))
+    if len(froms) != len(tos):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({froms} dims) should contain the same number of "
+            "dims as "
+            f"destination ({tos} dims)"
+        )
+    sources, targets = ([one_dim(d, input.ndim) for d in dims] for dims in (froms, tos))
+    for name, dims, given in (("source", sources, froms), ("destination", targets, tos)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({given})")
+    rest = iter(d for d in range(input.ndim) if d not in sources)
+    places = dict(zip(targets, sources, strict=True))
+    axes = tuple(places[i] if i in places else next(rest) for i in range(input.ndim))
+    return movement.permute(input, axes=axes)
+
+
+@public()
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """A dimension of size 1 inserted at `dim`."""
+    shape = input.array.shape
+    d = one_dim(dim, len(shape) + 1)
+    return named(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
+
+
+@public()
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    """Without the dimensions of size 1, all or those in `dim`."""
+    chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
+    shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
+    kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
+    return named(movement.reshape(input, shape=shape), f"SqueezeBackward{kind}")
+
+
+@public(listed=True)
+def expand(self: Tensor, size: Any) -> Tensor:
+    """Dimensions of size 1, and new ones in front, repeated without copying; -1 keeps a size."""
+    shape = self.array.shape
+    lead = len(size) - len(shape)
+    if lead == 1 and size[0] >= 0 and size[1:] == shape:  # what is asked for most
+        return movement.expand(self, shape=size)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand({list(shape)}, size={list(size)}): the number of sizes provided ({len(size)}) must be greater or "
+            f"equal to the number of dimensions in the tensor ({len(shape)})"
+        )
+    if lead and min(size[:lead]) < 0:
+        bad = next(i for i, n in enumerate(size) if n < 0)
+        raise RuntimeError(
+            f"The expanded size of the tensor ({size[bad]}) isn't allowed in a leading, non-existing dimension {bad}"
+        )
+    full = tuple([shape[i - lead] if n == -1 else n for i, n in enumerate(size)]) if -1 in size else size
+    for d, (have, want) in enumerate(zip(shape, full[lead:], strict=True)):
+        if have not in (want, 1) or want < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton "
+                f"dimension {d + lead}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}"
+            )
+    return movement.expand(self, shape=full)
+
+
+@public()
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """`expand` to the shape of `other`."""
+    return expand(self, other.array.shape)
+
+
+@public()
+def broadcast_to(input: Tensor, shape: Any) -> Tensor:
+    """`expand` to `shape`."""
+    return expand(input, shape)
+
+
+@public(listed=True)
+def flip(input: Tensor, dims: Any) -> Tensor:
+    """The order of elements reversed along `dims`. A copy."""
+    return movement.flip(input, axes=some_dims(dims, input.ndim))
+
+
+@public()
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """`length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    d = one_dim(dim, input.ndim)
+    size = input.array.shape[d]
+    if isinstance(start, Tensor):
+        if start.ndim or start.array.dtype.kind not in "iu":
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = int(start)
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+    at = start + size if start < 0 else start
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not 0 <= at <= at + length <= size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    bounds = tuple((at, at + length, 1) if i == d else (0, n, 1) for i, n in enumerate(input.array.shape))
+    return movement.slice(input, bounds=bounds)
+
+
+@public()
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The elements at position `index` of `dim`; that dimension goes. Raises IndexError outside the dimension."""
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = one_dim(dim, input.ndim)
+    size = input.array.shape[d]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.array.shape)} at dimension {d}"
+        )
+    return movement.select(input, axis=d, at=index % size)
+
+
+@public()
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself if it lies in row-major order, or as `memory_format` says, else a copy that does."""
+    if self.is_contiguous(memory_format=memory_format):
+        return self
+    order = order_of(self, memory_format or contiguous_format)
+    return laid(self, order=order) if order else selection.copy(self)

@@ -1,0 +1,139 @@
+"""Tensors taken apart at given places: as views, or as tensors that may be written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.publish import public
+from adjoint.functions.shape import join, shape
+from adjoint.ops import multi_output
+from adjoint.ops.movement import split
+
+__all__ = [
+    "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+    "vsplit",
+]  # fmt: skip
+
+
+class UnsafeSplitBackward0(split.SplitBackward0):
+    """Of `unsafe_split` and `unsafe_chunk`."""
+
+    __slots__ = ()
+
+
+class UnsafeSplitWithSizesBackward0(split.SplitWithSizesBackward0):
+    """Of `unsafe_split_with_sizes`."""
+
+    __slots__ = ()
+
+
+@public()
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of these sizes along `dim`."""
+    return join.split(input, list(split_sizes), dim)
+
+
+@public()
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`, whose pieces may be written in place: each has memory of its own."""
+    return _apart(join.split(input, split_size, dim), UnsafeSplitBackward0)
+
+
+@public()
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, whose pieces may be written in place: each has memory of its own."""
+    return _apart(split_with_sizes(input, split_sizes, dim), UnsafeSplitWithSizesBackward0)
+
+
+@public()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`, whose pieces may be written in place: each has memory of its own."""
+    return _apart(join.chunk(input, chunks, dim), UnsafeSplitBackward0)
+
+
+def _apart(parts: tuple[Tensor, ...], called: type[split.Pieces]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if part.node is not None:
+            part.node.owner.__class__ = called
+    return multi_output.separated(parts)
+
+
+@public()
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: int | None = None
+) -> tuple[Tensor, ...]:
+    """So many pieces along `dim`, the first ones longer by one; or the pieces between the positions listed.
+
+    `indices` are positions, `sections` how many pieces.
+    """
+    given = [each for each in (indices_or_sections, indices, sections) if each is not None]
+    if len(given) != 1:
+        raise TypeError("tensor_split(): one of indices_or_sections, indices and sections must be given")
+    (indices_or_sections,) = given
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    size = input.array.shape[one_dim(dim, input.ndim)]
+    if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {indices_or_sections.ndim} dims"
+            )
+        if indices_or_sections.array.dtype != np.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, "
+                f"but got {scalar_type(indices_or_sections.dtype)}"
+            )
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, int):
+        n = indices_or_sections
+        if n <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {n}")
+        bounds = [i * (size // n) + min(i, size % n) for i in range(n + 1)]
+    else:
+        wrong = [p for p in _listed(indices_or_sections) if not hasattr(p, "__index__")]
+        if wrong:
+            raise TypeError(
+                "tensor_split(): indices_or_sections must be an int, a tuple of ints or a tensor, "
+                f"got {type(wrong[0]).__name__}"
+            )
+        places = [min(max(p + size if p < 0 else p, 0), size) for p in indices_or_sections]
+        bounds = [0, *places, size]
+    return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
+
+
+def _listed(places: Any) -> Any:
+    return places if isinstance(places, Sequence) and not isinstance(places, str) else (places,)
+
+
+def _named_split(name: str, least: int, dim: Any) -> Any:
+    def call(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        if input.ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+                "dimensions!"
+            )
+        d = dim(input)
+        n, size = indices_or_sections, input.array.shape[d]
+        if isinstance(n, int) and (n <= 0 or size % n):
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {d}, but the size of the dimension {size} is not "
+                f"divisible by the split_size {n}!"
+            )
+        return tensor_split(input, indices_or_sections, d)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`tensor_split` along dimension {'1, of a vector 0' if name == 'hsplit' else dim(None)}."
+    return public()(call)
+
+
+hsplit = _named_split("hsplit", 1, lambda x: 0 if x.ndim == 1 else 1)
+vsplit = _named_split("vsplit", 2, lambda x: 0)
+dsplit = _named_split("dsplit", 3, lambda x: 2)

@@ -1,0 +1,216 @@
+"""Discrete Fourier transforms: of complex, real and conjugate symmetric signals, over one dimension or several.
+
+Each is one of three kinds, forward or inverse. `norm` says which direction is divided by the number N of elements:
+"backward", the inverse, unless it is "forward", or "ortho", both by √N. `n`, or `s`, cuts the input or fills it up with
+zeros; -1 in `s` leaves a size as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+from adjoint.core.dtype.dtype import DTYPES, complex_type, default
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.ops.elementwise import select
+from adjoint.ops.elementwise.complex import conj
+from adjoint.ops.linalg.fft import fft_c2c, fft_c2r, fft_r2c
+from adjoint.ops.movement import movement
+
+__all__ = [
+    "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ihfft", "ihfft2", "ihfftn", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
+]  # fmt: skip
+
+Sizes = Sequence[int] | int | None
+LAST_TWO = (-2, -1)
+
+
+def _full(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
+    x = _floats(x)
+    axes, sizes = _transformed(x, s, dim)
+    x = _sized(select.cast(x, dtype=complex_type(x.array.dtype)) if x.array.dtype.kind != "c" else x, axes, sizes)
+    return fft_c2c(x, axes=axes, inverse=inverse, scale=_scale(norm, sizes, inverse))
+
+
+def _halved(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
+    x = _floats(x)
+    if x.array.dtype.kind == "c":
+        raise RuntimeError(f"{name} expects a real input tensor, but got {x.dtype}")
+    axes, sizes = _transformed(x, s, dim, name)
+    out = fft_r2c(_sized(x, axes, sizes), axes=axes, scale=_scale(norm, sizes, inverse))
+    return conj(out) if inverse else out
+
+
+def _restored(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
+    x = _floats(x)
+    if x.array.dtype.kind != "c":
+        x = select.cast(x, dtype=complex_type(x.array.dtype))
+    axes, sizes = _transformed(x, s, dim, name, half=True)
+    x = _sized(x, axes, (*sizes[:-1], sizes[-1] // 2 + 1))
+    return fft_c2r(x if inverse else conj(x), axes=axes, n=sizes[-1], scale=_scale(norm, sizes, inverse))
+
+
+def _floats(x: Tensor) -> Tensor:
+    kind = DTYPES[x.array.dtype]
+    if kind.rank < 2:
+        return select.cast(x, dtype=default.floating.numpy)
+    if kind.itemsize < 4:
+        raise RuntimeError(f"Unsupported dtype {kind.name}")
+    return x
+
+
+def _transformed(
+    x: Tensor, s: Sizes, dim: Sizes, name: str | None = None, half: bool = False
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions to be transformed, and the size of the signal along each.
+
+    `name`: of the function which needs at least one; `half`: the last size is that of a spectrum's half.
+    """
+    rank, shape = x.ndim, x.array.shape
+    wanted = None if s is None else tuple(map(index, s if isinstance(s, Sequence) else (s,)))
+    if dim is not None:
+        axes = tuple(_axis(d, rank) for d in (dim if isinstance(dim, Sequence) else (dim,)))
+        if len(set(axes)) < len(axes):
+            raise RuntimeError("FFT dims must be unique")
+        if wanted is not None and len(wanted) != len(axes):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+    else:
+        if wanted is not None and len(wanted) > rank:
+            raise RuntimeError(f"Got shape with {len(wanted)} values but input tensor only has {rank} dimensions.")
+        axes = tuple(range(rank - (rank if wanted is None else len(wanted)), rank))
+    if name is not None and not axes:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    sizes = [shape[a] if wanted is None or wanted[i] == -1 else wanted[i] for i, a in enumerate(axes)]
+    if half and (wanted is None or wanted[-1] == -1):
+        sizes[-1] = 2 * (sizes[-1] - 1)
+    for n in sizes:
+        if n < 1:
+            raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    return axes, tuple(sizes)
+
+
+def _axis(dim: int, rank: int) -> int:
+    if not rank:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return one_dim(dim, rank)
+
+
+def _sized(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+    """`x` cut, or filled up with zeros, to these sizes."""
+    shape = tuple(x.array.shape)
+    wanted = list(shape)
+    for axis, n in zip(axes, sizes, strict=True):
+        wanted[axis] = n
+    if any(n < m for n, m in zip(wanted, shape, strict=True)):
+        x = movement.slice(x, bounds=tuple((0, min(n, m), 1) for n, m in zip(wanted, shape, strict=True)))
+    if any(n > m for n, m in zip(wanted, shape, strict=True)):
+        x = movement.pad(x, widths=tuple((0, max(n - m, 0)) for n, m in zip(wanted, shape, strict=True)))
+    return x
+
+
+def _scale(norm: str | None, sizes: tuple[int, ...], inverse: bool) -> float:
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+    count = math.prod(sizes)
+    if norm == "ortho":
+        return 1.0 / math.sqrt(count)
+    return 1.0 / count if (norm == "forward") != inverse else 1.0
+
+
+def _one(transform: Any, name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool) -> Tensor:
+    if n is not None and index(n) < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    out: Tensor = transform(name, x, None if n is None else (n,), (index(dim),), norm, inverse)
+    return out
+
+
+@with_out
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Σₙ x[n] e^(-2πikn/N) over one dimension."""
+    return _one(_full, "fft", input, n, dim, norm, False)
+
+
+@with_out
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """1/N Σₖ x[k] e^(2πikn/N) over one dimension: the inverse of `fft`."""
+    return _one(_full, "ifft", input, n, dim, norm, True)
+
+
+@with_out
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The first N // 2 + 1 elements of `fft` of a real signal. Raises RuntimeError for complex ones."""
+    return _one(_halved, "rfft", input, n, dim, norm, False)
+
+
+@with_out
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `rfft`, of n elements, 2 (size - 1) unless given."""
+    return _one(_restored, "irfft", input, n, dim, norm, True)
+
+
+@with_out
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """`fft` of a conjugate symmetric signal, given by its first half: n real elements, 2 (size - 1) unless given."""
+    return _one(_restored, "hfft", input, n, dim, norm, False)
+
+
+@with_out
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The first N // 2 + 1 elements of `ifft` of a real signal: the inverse of `hfft`."""
+    return _one(_halved, "ihfft", input, n, dim, norm, True)
+
+
+@with_out
+def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`fft` over several dimensions, all unless given."""
+    return _full("fftn", input, s, dim, norm, False)
+
+
+@with_out
+def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`ifft` over several dimensions, all unless given."""
+    return _full("ifftn", input, s, dim, norm, True)
+
+
+@with_out
+def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`fftn` of a real signal, the first half of the last dimension transformed."""
+    return _halved("rfftn", input, s, dim, norm, False)
+
+
+@with_out
+def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The inverse of `rfftn`."""
+    return _restored("irfftn", input, s, dim, norm, True)
+
+
+@with_out
+def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`fftn` of a conjugate symmetric signal, given by the first half of its last dimension."""
+    return _restored("hfftn", input, s, dim, norm, False)
+
+
+@with_out
+def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`ifftn` of a real signal, the first half of the last dimension transformed."""
+    return _halved("ihfftn", input, s, dim, norm, True)
+
+
+def _over_two(transform: Any, what: str) -> Any:
+    def over_two(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+        out: Tensor = transform(input, s, dim, norm)
+        return out
+
+    over_two.__name__ = over_two.__qualname__ = what
+    over_two.__doc__ = f"`{transform.__name__}` over the last two dimensions unless others are given."
+    return with_out(over_two)
+
+
+fft2, ifft2 = _over_two(fftn, "fft2"), _over_two(ifftn, "ifft2")
+rfft2, irfft2 = _over_two(rfftn, "rfft2"), _over_two(irfftn, "irfft2")
+hfft2, ihfft2 = _over_two(hfftn, "hfft2"), _over_two(ihfftn, "ihfft2")

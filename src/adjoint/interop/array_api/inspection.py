@@ -1,0 +1,43 @@
+"""What this implementation of the standard can do: `__array_namespace_info__`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype.device import CPU, device
+from adjoint.core.dtype.dtype import complex64, complex128, default, dtype, float64, int64
+from adjoint.interop.array_api.dtypes import KINDS
+
+MOST_DIMENSIONS = 64  # NumPy's
+
+
+class __array_namespace_info__:
+    """Types, devices and capabilities."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Which optional parts of the standard there are."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MOST_DIMENSIONS}
+
+    def default_device(self) -> device:
+        """The CPU."""
+        return CPU
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, dtype]:
+        """The types that Python numbers become."""
+        wide = default.floating is float64
+        return {
+            "real floating": default.floating, "complex floating": complex128 if wide else complex64, "integral": int64,
+            "indexing": int64,
+        }  # fmt: skip
+
+    def devices(self) -> list[device]:
+        """All there are: the CPU."""
+        return [CPU]
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtype]:
+        """The types by name, all or those of a category or several. Raises ValueError for no category."""
+        names = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        for name in names:
+            if name not in KINDS:
+                raise ValueError(f"dtypes: {name!r} is no category; the categories are {', '.join(KINDS)}")
+        return {kind.name: kind for name in names for kind in KINDS[name]}

@@ -1,0 +1,152 @@
+"""Positions, order, distinct elements, and elements at positions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.op.op import apply
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.indexing import gather
+from adjoint.functions.reduction import reduce as folded
+from adjoint.functions.reduction import sort_quantile_unique
+from adjoint.interop.array_api.operands import axes_of, in_type, together
+from adjoint.ops.elementwise import comparison, select
+from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "argmax", "argmin", "argsort", "count_nonzero", "nonzero", "searchsorted", "sort", "take", "take_along_axis",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
+]  # fmt: skip
+
+WHOLE = np.dtype(np.int64)
+
+
+class Distinct(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class DistinctCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class DistinctInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index of the first largest element along `axis`, or of the flattened tensor."""
+    return folded.argmax(x, axis, keepdims)
+
+
+def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index of the first smallest element along `axis`, or of the flattened tensor."""
+    return folded.argmin(x, axis, keepdims)
+
+
+def count_nonzero(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """How many elements over `axis` are not zero."""
+    truths = select.cast(comparison.ne(x.detach(), 0), dtype=WHOLE)
+    return reduction.sum(truths, axes=axes_of(axis, x.ndim), keepdims=keepdims)
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The positions of the elements that are not zero, one vector for each dimension. Raises ValueError for 0-d."""
+    if not x.ndim:
+        raise ValueError("nonzero: a 0-d tensor has no positions")
+    found: tuple[Tensor, ...] = gather.nonzero(x, as_tuple=True)
+    return found
+
+
+def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """Where each of x2 would be put into the sorted vector x1: before its equals ("left"), or after them ("right")."""
+    ordered, values = together("searchsorted", x1, x2)
+    places = None if sorter is None else in_type(sorter, WHOLE)
+    return sort_quantile_unique.searchsorted(ordered, values, side=side, sorter=places)
+
+
+def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
+    """x1 where `condition`, else x2; of numbers alone in their default type."""
+    if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
+        out: Tensor = select.choose(condition, x1, x2)
+        return out
+    chosen: Tensor = select.choose(condition, *together("where", x1, x2))
+    return chosen
+
+
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Indices that sort x along `axis`; equal elements keep their order."""
+    return folded.argsort(x, axis, descending, stable=stable)
+
+
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """x sorted along `axis`."""
+    return folded.sort(x, axis, descending, stable=stable).values
+
+
+def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
+    """The slices of x along `axis` at the positions `indices`, which may be omitted for vectors.
+
+    Raises ValueError for several dimensions without an axis, IndexError outside of the dimension.
+    """
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"take: a tensor of {x.ndim} dimensions needs an axis")
+    d = one_dim(0 if axis is None else axis, x.ndim)
+    size = x.array.shape[d]
+    at = in_type(indices, WHOLE)
+    indexing.check_range(at, size, f"take: index {{}} is out of bounds for axis {d} of size {size}")
+    return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """out[i…] = x[i…] with `indices[i…]` for the index along `axis`; other dimensions broadcast."""
+    d = one_dim(axis, x.ndim)
+    size = x.array.shape[d]
+    at = in_type(indices, WHOLE)
+    indexing.check_range(at, size, f"take_along_axis: index {{}} is out of bounds for axis {d} of size {size}")
+    counted: Any = select.where(comparison.lt(at, 0), at + size, at)
+    return gather.take_along_dim(x, counted, d)
+
+
+def unique_all(x: Tensor, /) -> Distinct:
+    """The distinct elements, where each is first, which one each element is, and how many each has."""
+    flat = movement.reshape(x, shape=(x.numel(),))
+    _, first, inverse, counts = np.unique(
+        flat.numpy_view("unique()"), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    at = constant(first.astype(WHOLE))
+    values = apply(indexing.index.op, (flat, at), {"pattern": (0,)})  # type: ignore[attr-defined]
+    which, many = (constant(array.astype(WHOLE)) for array in (inverse.reshape(x.array.shape), counts))
+    return Distinct(values, at, which, many)
+
+
+def unique_counts(x: Tensor, /) -> DistinctCounts:
+    """The distinct elements, and how many each has."""
+    found = unique_all(x)
+    return DistinctCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor, /) -> DistinctInverse:
+    """The distinct elements, and which one each element is."""
+    found = unique_all(x)
+    return DistinctInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """The distinct elements; each NaN is one."""
+    return unique_all(x).values

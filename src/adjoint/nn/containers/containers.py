@@ -1,0 +1,223 @@
+"""Modules held in sequence or by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, Self
+
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_path import watch_contents
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+
+
+class Ordered(Module):
+    """Modules named "0", "1", … in the order in which they stand, used as a list is."""
+
+    def __len__(self) -> int:
+        watch_contents(self)
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        watch_contents(self)
+        return iter(self._modules.values())
+
+    def __getitem__(self, index: int | slice) -> Any:
+        watch_contents(self)
+        if isinstance(index, slice):
+            return self._of(list(self._modules.items())[index])
+        return self._modules[self._name_at(index)]
+
+    def _of(self, items: list[tuple[str, Module]]) -> Self:
+        return type(self)(module for _, module in items)
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
+        for name in names:
+            delattr(self, name)
+        self._renumber(list(self._modules.values()))
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end. Raises TypeError for what is no iterable."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                f"{self._get_name()}.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Add a module before the one at `index`."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def pop(self, key: int | slice) -> Any:
+        """Remove what is at `key`, and return it."""
+        taken = self[key]
+        del self[key]
+        return taken
+
+    def _renumber(self, modules: list[Module]) -> None:
+        self._modules = {str(i): module for i, module in enumerate(modules)}
+
+    def _name_at(self, index: int) -> str:
+        place, size = index.__index__(), len(self._modules)
+        if not -size <= place < size:
+            raise IndexError(f"index {place} is out of range")
+        return list(self._modules)[place]
+
+
+class Sequential(Ordered):
+    """Modules called one after the other: `Sequential(a, b)`, or with names from an OrderedDict."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else enumerate(args)
+        for name, module in named:
+            self.add_module(str(name), module)
+
+    def forward(self, input: Any) -> Any:
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def _of(self, items: list[tuple[str, Module]]) -> Self:
+        return type(self)(dict(items))
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Add a module before the one at `index`. Raises IndexError if there is no such place."""
+        given: Any = module
+        if isinstance(given, Module) and not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        return super().insert(index, module)
+
+    def __add__(self, other: Sequential) -> Sequential:
+        return Sequential(*self, *self._checked(other))
+
+    def __iadd__(self, other: Sequential) -> Self:
+        return self.extend(self._checked(other))
+
+    def _checked(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return other
+
+    def __mul__(self, other: int) -> Sequential:
+        """The same modules, `other` times over."""
+        return Sequential(*list(self) * self._times(other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        return self.extend(list(self) * (self._times(other) - 1))
+
+    def _times(self, other: Any) -> int:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+        return other
+
+
+class ModuleList(Ordered):
+    """A list of modules that are registered; it has no forward."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return f"{self._get_name()}()"
+        text = ""
+        for shown, run in groupby(enumerate(map(repr, self)), key=lambda item: item[1]):
+            places = [i for i, _ in run]
+            label = f"({places[0]}): " if len(places) == 1 else f"({places[0]}-{places[-1]}): {len(places)} x "
+            text += "\n  " + (label + shown).replace("\n", "\n  ")
+        return f"{self._get_name()}({text}\n)"
+
+
+class ModuleDict(Module):
+    """A dict of modules that are registered, in the order in which they were set; it has no forward."""
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Module:
+        watch_contents(self)
+        module: Module = self._modules[key]
+        return module
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        watch_contents(self)
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        watch_contents(self)
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        watch_contents(self)
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Remove all modules."""
+        for key in list(self._modules):
+            delattr(self, key)
+
+    def pop(self, key: str) -> Module:
+        """Remove the module at `key`, and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def keys(self) -> Iterable[str]:
+        """The keys."""
+        watch_contents(self)
+        found: Iterable[str] = self._modules.keys()
+        return found
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        """Pairs of key and module."""
+        watch_contents(self)
+        found: Iterable[tuple[str, Module]] = self._modules.items()
+        return found
+
+    def values(self) -> Iterable[Module]:
+        """The modules."""
+        watch_contents(self)
+        found: Iterable[Module] = self._modules.values()
+        return found
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Set modules from a mapping or from pairs."""
+        for key, module in modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules:
+            self[key] = module

@@ -1,0 +1,156 @@
+"""Parameters held by key."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, KeysView, Mapping
+from typing import Any
+
+from adjoint.nn.containers.parameter_list import as_held, described
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_path import watch_contents
+
+__all__ = ["ParameterDict"]
+
+
+class ParameterDict(Module):
+    """A dict of parameters that are registered, in the order in which they were set; it has no forward.
+
+    Tensors become parameters when they are set; other values are kept as they are.
+    """
+
+    _keys: dict[str, None]
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        watch_contents(self)
+        return getattr(self, _name(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        setattr(self, _name(key), as_held(value))
+        self._keys[key] = None
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        watch_contents(self)
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        watch_contents(self)
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        watch_contents(self)
+        return reversed(list(self._keys))
+
+    def __contains__(self, key: str) -> bool:
+        watch_contents(self)
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        """Another dict with the same parameters."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value at `key`, which is set to `default` if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        """Remove all values."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove the value at `key`, and return it."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last key and its value, and return both."""
+        key = list(self._keys)[-1]
+        return key, self.pop(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value at `key`, or `default`."""
+        return self[key] if key in self._keys else default
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Another dict with these keys, and `default` for each."""
+        return ParameterDict([(key, default) for key in keys])
+
+    def keys(self) -> KeysView[str]:
+        """The keys."""
+        watch_contents(self)
+        return self._keys.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Pairs of key and value."""
+        return [(key, self[key]) for key in self]
+
+    def values(self) -> Iterable[Any]:
+        """The values."""
+        return [self[key] for key in self]
+
+    def update(self, parameters: Any) -> None:
+        """Set values from a mapping, a plain one in the order of its keys, or from pairs."""
+        if not isinstance(parameters, (Iterable, ParameterDict)):
+            raise TypeError(
+                "ParametersDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(parameters).__name__}"
+            )
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            pairs: Iterable[Any] = parameters.items()
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
+        else:
+            pairs = parameters
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, Iterable):
+                raise TypeError(
+                    f"ParameterDict update sequence element #{i} should be Iterable; is {type(pair).__name__}"
+                )
+            both = tuple(pair)
+            if len(both) != 2:
+                raise ValueError(f"ParameterDict update sequence element #{i} has length {len(both)}; 2 is required")
+            self[both[0]] = both[1]
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        out = self.copy()
+        out.update(other)
+        return out
+
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
+        out = other.copy()
+        out.update(self)
+        return out
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A dict has no forward."""
+        raise RuntimeError("ParameterDict should not be called.")
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({key}): {described(value)}" for key, value in self.items())
+
+
+def _name(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(
+            "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+            f"'{type(key).__name__}')."
+        )
+    return key

@@ -1,0 +1,87 @@
+"""Parameters held in sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_path import watch_contents
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = ["ParameterList"]
+
+
+class ParameterList(Module):
+    """A list of parameters that are registered; it has no forward.
+
+    Tensors become parameters when they are added; other values are kept as they are.
+    """
+
+    _size: int
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __len__(self) -> int:
+        watch_contents(self)
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __getitem__(self, index: int | slice) -> Any:
+        watch_contents(self)
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return getattr(self, self._name_at(index))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._name_at(index), as_held(value))
+
+    def append(self, value: Any) -> Self:
+        """Add a parameter, or another value, at the end."""
+        setattr(self, str(self._size), as_held(value))
+        self._size += 1
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add parameters, or other values, at the end. Raises TypeError for what is no iterable, and for a tensor."""
+        given: Any = values
+        if not isinstance(given, Iterable) or isinstance(given, Tensor):
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+        for value in list(given):
+            self.append(value)
+        return self
+
+    __iadd__ = extend
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A list has no forward."""
+        raise RuntimeError("ParameterList should not be called.")
+
+    def _name_at(self, index: int) -> str:
+        place = index.__index__()
+        if not -self._size <= place < self._size:
+            raise IndexError(f"index {place} is out of range")
+        return str(place % self._size)
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({i}): {described(value)}" for i, value in enumerate(self))
+
+
+def as_held(value: Any) -> Any:
+    """What a list or dict of parameters holds for `value`: tensors as parameters."""
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def described(value: Any) -> str:
+    """What is held, in the `repr` of what holds it."""
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"{kind} containing: [{value.dtype!r} of size {'x'.join(map(str, value.shape))}]"

@@ -1,0 +1,93 @@
+"""Activation functions as modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.module.from_function import module_from
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip
+
+ReLU = module_from(F.relu, "ReLU", __name__)
+LeakyReLU = module_from(F.leaky_relu, "LeakyReLU", __name__)
+ReLU6 = module_from(F.relu6, "ReLU6", __name__, shown=False)
+ELU = module_from(F.elu, "ELU", __name__)
+SELU = module_from(F.selu, "SELU", __name__)
+GELU = module_from(F.gelu, "GELU", __name__)
+SiLU = module_from(F.silu, "SiLU", __name__)
+Tanh = module_from(F.tanh, "Tanh", __name__)
+Tanhshrink = module_from(F.tanhshrink, "Tanhshrink", __name__)
+Hardtanh = module_from(F.hardtanh, "Hardtanh", __name__)
+Sigmoid = module_from(F.sigmoid, "Sigmoid", __name__)
+LogSigmoid = module_from(F.logsigmoid, "LogSigmoid", __name__)
+Softplus = module_from(F.softplus, "Softplus", __name__)
+Softmax = module_from(F.softmax, "Softmax", __name__)
+Softmin = module_from(F.softmin, "Softmin", __name__)
+LogSoftmax = module_from(F.log_softmax, "LogSoftmax", __name__)
+CELU = module_from(F.celu, "CELU", __name__)
+GLU = module_from(F.glu, "GLU", __name__)
+Hardshrink = module_from(F.hardshrink, "Hardshrink", __name__, shown="values")
+Hardsigmoid = module_from(F.hardsigmoid, "Hardsigmoid", __name__, shown=False)
+Hardswish = module_from(F.hardswish, "Hardswish", __name__, shown=False)
+Mish = module_from(F.mish, "Mish", __name__)
+Softshrink = module_from(F.softshrink, "Softshrink", __name__, shown="values")
+Softsign = module_from(F.softsign, "Softsign", __name__)
+Threshold = module_from(F.threshold, "Threshold", __name__)
+
+
+class PReLU(Module):
+    """`prelu` as a module with the weight: one, or one for each channel (dimension 1), all of them `init` at first."""
+
+    weight: Parameter
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(empty(num_parameters, dtype=dtype, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the first values anew."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of (N, C, H, W) or (C, H, W), at each place."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return F.softmax(input, -3)
+
+
+class RReLU(Module):
+    """x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean."""
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")

@@ -1,0 +1,179 @@
+"""Layers that pool to a given number of windows, at random or by a power average; and pooling undone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.nn import functional as F
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d",
+    "LPPool1d", "LPPool2d", "LPPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
+
+
+class AdaptiveMaxPool(Module):
+    """The largest elements of as many parts as `output_size` says, and where they stand if `return_indices`."""
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(AdaptiveMaxPool):
+    """(…, L) to (…, output_size)."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool2d(AdaptiveMaxPool):
+    """(…, H, W) to (…, *output_size)."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(AdaptiveMaxPool):
+    """(…, D, H, W) to (…, *output_size)."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class FractionalMaxPool(Module):
+    """The largest elements of windows at random places, as many as `output_size` says, or the part `output_ratio`.
+
+    Raises ValueError unless one of the two is given, and for ratios that are not between 0 and 1.
+    """
+
+    rank: ClassVar[int]
+    _random_samples: Tensor | None
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name = type(self).__name__
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        self.kernel_size = per_dimension(kernel_size, self.rank, "kernel_size")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else per_dimension(output_size, self.rank, "output_size")
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * self.rank
+        self.output_ratio = None if output_ratio is None else tuple(ratios)
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+
+class FractionalMaxPool2d(FractionalMaxPool):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool2d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool3d(FractionalMaxPool):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class LPPool(Module):
+    """(Σ xᵖ)^(1/p) over each window, which moves by its own size unless `stride` says otherwise."""
+
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(LPPool):
+    """(N, C, L) to (N, C, L')."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool2d(LPPool):
+    """(N, C, H, W) to (N, C, H', W')."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool3d(LPPool):
+    """(N, C, D, H, W) to (N, C, D', H', W')."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class MaxUnpool(Module):
+    """Elements put back where a max pooling with the same windows took them from, zeros elsewhere."""
+
+    rank: ClassVar[int]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = per_dimension(kernel_size, self.rank, "kernel_size")
+        self.stride = per_dimension(kernel_size if stride is None else stride, self.rank, "stride")
+        self.padding = per_dimension(padding, self.rank, "padding")
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(MaxUnpool):
+    """(…, L) to (…, L')."""
+
+    rank = 1
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool2d(MaxUnpool):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool3d(MaxUnpool):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)

@@ -1,0 +1,59 @@
+"""Masks of causal attention as tensors of a class of their own, for queries and keys of different numbers."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Self
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor, fill
+
+__all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
+
+
+class CausalVariant(IntEnum):
+    """Which corner of the mask (L, S) the diagonal of the triangle starts from."""
+
+    UPPER_LEFT = 1
+    LOWER_RIGHT = 2
+
+
+class CausalBias(Tensor):
+    """The mask (seq_len_q, seq_len_kv), True where a query may see a key: not the keys after it.
+
+    The last query stands beside the last key for `LOWER_RIGHT`, the first beside the first for `UPPER_LEFT`.
+    """
+
+    __slots__ = ()
+    variant: CausalVariant
+    seq_len_q: int
+    seq_len_kv: int
+
+    def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Self:
+        if not isinstance(variant, CausalVariant):
+            raise AssertionError(f"variant must be a CausalVariant, got {variant!r}")
+        shift = seq_len_kv - seq_len_q if variant == CausalVariant.LOWER_RIGHT else 0
+        mask = object.__new__(cls)
+        fill(mask, np.tri(seq_len_q, seq_len_kv, shift, dtype=np.bool_))
+        mask.variant, mask.seq_len_q, mask.seq_len_kv = variant, seq_len_q, seq_len_kv
+        return mask
+
+    def _materialize(self, device: Any = None) -> Tensor:
+        return self.detach()
+
+
+def causal_upper_left(*size: int) -> CausalBias:
+    """The mask (L, S) in which query i sees the keys up to i."""
+    return _causal(CausalVariant.UPPER_LEFT, size)
+
+
+def causal_lower_right(*size: int) -> CausalBias:
+    """The mask (L, S) in which query i sees the keys up to S - L + i."""
+    return _causal(CausalVariant.LOWER_RIGHT, size)
+
+
+def _causal(variant: CausalVariant, size: tuple[int, ...]) -> CausalBias:
+    if len(size) != 2:
+        raise AssertionError(f"causal_{variant.name.lower()} only supports 2D tensors, got size {size}")
+    return CausalBias(variant, *size)

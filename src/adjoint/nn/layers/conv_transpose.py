@@ -1,0 +1,84 @@
+"""Transposed convolutional layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.nn import functional as F
+from adjoint.nn.layers.convolution import Convolution
+
+__all__ = ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+
+class TransposedConvolution(Convolution):
+    """(N, C, D…) to (N, O, D'…) with a weight (C, O/groups, K…): the gradient of a convolution in its input.
+
+    Raises ValueError for channels that do not divide into groups, and for paddings other than of zeros.
+    """
+
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
+        self.output_padding = per_dimension(output_padding, self.rank, "output_padding")
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        more = self._output_padding(input, output_size)
+        return type(self).function(
+            input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
+        )
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Any:
+        """What must be added at the end for an output of this size. Raises ValueError if no such padding does."""
+        if output_size is None:
+            return self.output_padding
+        lead = input.ndim - self.rank
+        wanted = list(output_size)
+        wanted = wanted[lead:] if len(wanted) == input.ndim else wanted
+        if len(wanted) != self.rank:
+            raise ValueError(
+                f"ConvTranspose{self.rank}D: for {input.ndim}D input, output_size must have {self.rank} or "
+                f"{input.ndim} elements (got {len(wanted)})"
+            )
+        padding: Any = self.padding
+        reach = zip(input.shape[lead:], self.stride, padding, self.dilation, self.kernel_size, strict=True)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in reach]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if any(not low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
+            raise ValueError(
+                f"requested an output size of {wanted}, but valid sizes range from {least} to {most} (for an input of "
+                f"{tuple(input.shape[lead:])})"
+            )
+        return tuple(n - low for n, low in zip(wanted, least, strict=True))
+
+
+class ConvTranspose1d(TransposedConvolution):
+    """(N, C, L) to (N, O, L')."""
+
+    rank = 1
+    function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(TransposedConvolution):
+    """(N, C, H, W) to (N, O, H', W')."""
+
+    rank = 2
+    function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(TransposedConvolution):
+    """(N, C, D, H, W) to (N, O, D', H', W')."""
+
+    rank = 3
+    function = staticmethod(F.conv_transpose3d)

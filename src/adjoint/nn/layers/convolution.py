@@ -1,0 +1,131 @@
+"""Convolutional layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.creation.creation import empty
+from adjoint.nn import functional as F
+from adjoint.nn.layers.linear import uniform_by_fan_in
+from adjoint.nn.module.from_function import module_from
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Fold", "Unfold"]
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class Convolution(Module):
+    """(N, C, D…) to (N, O, D'…) with a weight (O, C/groups, K…) and a bias (O,), uniform within ±1/√fan_in at first.
+
+    Raises ValueError for channels that do not divide into groups, and for unknown paddings.
+    """
+
+    rank: ClassVar[int]
+    transposed: ClassVar[bool] = False
+    output_padding: Any = ()
+    function: ClassVar[Callable[..., Tensor]]
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size = per_dimension(kernel_size, self.rank, "kernel_size")
+        if padding == "same" and any(s != 1 for s in (stride if isinstance(stride, Sequence) else (stride,))):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+        self.stride = per_dimension(stride, self.rank, "stride")
+        self.dilation = per_dimension(dilation, self.rank, "dilation")
+        self.padding = padding if isinstance(padding, str) else per_dimension(padding, self.rank, "padding")
+        self.padding_mode = padding_mode
+        self._check()
+        ends = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (ends[0], ends[1] // groups, *self.kernel_size)
+        self.weight = Parameter(empty(shape, dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(empty(out_channels, dtype=dtype, device=device)) if bias else None)
+        self.reset_parameters()
+
+    def _check(self) -> None:
+        if self.groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if self.in_channels % self.groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if self.out_channels % self.groups:
+            raise ValueError("out_channels must be divisible by groups")
+        if isinstance(self.padding, str) and self.padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {self.padding!r}, should be one of 'same', 'valid'")
+        if self.padding_mode not in PADDING_MODES:
+            raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}")
+
+    def reset_parameters(self) -> None:
+        """Draw new values."""
+        uniform_by_fan_in(self.weight, self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), 0
+        return type(self).function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
+        """The widths of the frame as `functional.pad` wants them."""
+        if self.padding == "valid":
+            return [0] * (2 * self.rank)
+        if self.padding == "same":
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            return [width for t in reversed(total) for width in (t // 2, t - t // 2)]
+        padding: Any = self.padding
+        return [p for p in reversed(padding) for _ in range(2)]
+
+    def extra_repr(self) -> str:
+        ones = (1,) * self.rank
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        if self.padding != (0,) * len(self.padding):
+            parts.append(f"padding={self.padding}")
+        if self.dilation != ones:
+            parts.append(f"dilation={self.dilation}")
+        if any(self.output_padding):
+            parts.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            parts.append(f"groups={self.groups}")
+        if self.bias is None:
+            parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(parts)
+
+
+class Conv1d(Convolution):
+    """(N, C, L) to (N, O, L')."""
+
+    rank = 1
+    function = staticmethod(F.conv1d)
+
+
+class Conv2d(Convolution):
+    """(N, C, H, W) to (N, O, H', W')."""
+
+    rank = 2
+    function = staticmethod(F.conv2d)
+
+
+class Conv3d(Convolution):
+    """(N, C, D, H, W) to (N, O, D', H', W')."""
+
+    rank = 3
+    function = staticmethod(F.conv3d)
+
+
+Fold = module_from(F.fold, "Fold", __name__)
+Unfold = module_from(F.unfold, "Unfold", __name__)

@@ -1,0 +1,164 @@
+"""Tables of vectors."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = ["Embedding", "EmbeddingBag"]
+
+
+class Table(Module):
+    """What `Embedding` and `EmbeddingBag` share: a table of `num_embeddings` rows, of which one may be for padding."""
+
+    weight: Parameter
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+
+    def _hold(self, given: Tensor | None, trained: bool, device: Any, dtype: Any) -> None:
+        """Take the given table, or draw one. Raises AssertionError if it has another shape."""
+        shape = (self.num_embeddings, self.embedding_dim)
+        if given is None:
+            self.weight = Parameter(empty(*shape, dtype=dtype, device=device), requires_grad=trained)
+            self.reset_parameters()
+        else:
+            if tuple(given.shape) != shape:
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(given, requires_grad=trained)
+
+    def reset_parameters(self) -> None:
+        """Draw new values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with Scope(recording=False):
+                self.weight[self.padding_idx] = 0
+
+    def _shown(self, **usual: Any) -> str:
+        """The settings that are not the usual ones."""
+        given = {name: getattr(self, name) for name in usual}
+        return "".join(f", {name}={value!r}" for name, value in given.items() if value != usual[name])
+
+
+def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
+    """The row for padding, from the front. Raises AssertionError if there is no such row."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"{name} must be within num_embeddings")
+    return padding_idx % rows
+
+
+def _sizes(embeddings: Tensor) -> tuple[int, int]:
+    if embeddings.ndim != 2:
+        raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+    rows, columns = embeddings.shape
+    return rows, columns
+
+
+class Embedding(Table):
+    """(…) indices to (…, embedding_dim): the rows of a table, standard normal at first.
+
+    The row `padding_idx` starts as zeros and gets no gradient. Raises AssertionError if there is no such row.
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+        _freeze: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = _row(padding_idx, num_embeddings, "Padding_idx")
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        self._hold(_weight, not _freeze, device, dtype)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+    ) -> Self:  # fmt: skip
+        """A table with these rows (V, D), which are not trained unless `freeze` is False."""
+        return cls(
+            *_sizes(embeddings),
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            embeddings,
+            _freeze=freeze,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        return text + self._shown(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
+
+
+class EmbeddingBag(Table):
+    """`embedding_bag` as a module with the table: indices (bags, length), or (n,) with offsets, to (bags, D).
+
+    The rows are standard normal at first, but row `padding_idx` zeros; it counts for nothing. Raises AssertionError if
+    there is no such row.
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
+        include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.padding_idx = _row(padding_idx, num_embeddings, "padding_idx")
+        self._hold(_weight, True, device, dtype)
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:  # fmt: skip
+        """A table with these rows (V, D), which are not trained unless `freeze` is False."""
+        made = cls(
+            *_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+            padding_idx,
+        )  # fmt: skip
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return F.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse,
+            per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        text += self._shown(max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return f"{text}, mode={self.mode!r}" + self._shown(padding_idx=None)

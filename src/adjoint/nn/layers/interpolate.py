@@ -1,0 +1,65 @@
+"""Modules that change the size of images: interpolation, averages, shuffled channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn import functional as F
+from adjoint.nn.module.from_function import FromFunction, module_from
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "ChannelShuffle", "PixelShuffle", "PixelUnshuffle",
+    "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
+]  # fmt: skip
+
+
+class Upsample(Module):
+    """`interpolate` as a module: (N, C, D…) to `size`, or to `scale_factor` times its own."""
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.name = type(self).__name__
+        self.size = size
+        if isinstance(scale_factor, tuple):
+            self.scale_factor: Any = tuple(map(float, scale_factor))
+        else:
+            self.scale_factor = float(scale_factor) if scale_factor else None
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
+
+    def extra_repr(self) -> str:
+        what = f"size={self.size!r}" if self.scale_factor is None else f"scale_factor={self.scale_factor!r}"
+        return f"{what}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Each place takes the nearest element of (N, C, H, W)."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Each place is interpolated between four elements of (N, C, H, W), the corners lying over each other."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
+
+
+AdaptiveAvgPool1d = module_from(F.adaptive_avg_pool1d, "AdaptiveAvgPool1d", __name__)
+AdaptiveAvgPool2d = module_from(F.adaptive_avg_pool2d, "AdaptiveAvgPool2d", __name__)
+AdaptiveAvgPool3d = module_from(F.adaptive_avg_pool3d, "AdaptiveAvgPool3d", __name__)
+ChannelShuffle: type[FromFunction] = module_from(F.channel_shuffle, "ChannelShuffle", __name__)
+PixelShuffle: type[FromFunction] = module_from(F.pixel_shuffle, "PixelShuffle", __name__)
+PixelUnshuffle: type[FromFunction] = module_from(F.pixel_unshuffle, "PixelUnshuffle", __name__)

@@ -1,0 +1,244 @@
+"""Layers that learn from their first input how many features or channels it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.dtype.dtype import int64
+from adjoint.core.runtime.mode import Scope
+from adjoint.functions.creation.creation import tensor
+from adjoint.nn.layers.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from adjoint.nn.layers.convolution import Conv1d, Conv2d, Conv3d
+from adjoint.nn.layers.linear import Linear
+from adjoint.nn.layers.normalization import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
+from adjoint.nn.module.uninitialized import LazyModuleMixin, UninitializedBuffer, UninitializedParameter
+
+__all__ = [
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
+    "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d", "LazyLinear",
+]  # fmt: skip
+
+
+class Lazily(LazyModuleMixin):
+    """A lazy layer: nothing is drawn before the shapes are known."""
+
+    def reset_parameters(self) -> None:
+        """Draw new values, once there is something to draw."""
+        if not self.has_uninitialized_params() and self._inputs() != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def _inputs(self) -> int:
+        raise NotImplementedError
+
+
+class LazyLinear(Lazily, Linear):
+    """A `Linear` whose `in_features` is the last size of its first input."""
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def _inputs(self) -> int:
+        return self.in_features
+
+    def initialize_parameters(self, input: Any) -> None:
+        """Take the number of features of the input."""
+        if self.has_uninitialized_params():
+            with Scope(recording=False):
+                self.in_features = input.shape[-1]
+                _materialized(self.weight, (self.out_features, self.in_features))
+                _materialized(self.bias, (self.out_features,))
+                self.reset_parameters()
+        if self.in_features == 0:
+            if input.shape[-1] != self.weight.shape[-1]:
+                raise AssertionError(
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
+                    f"self.weight: {self.weight.shape[-1]}"
+                )
+            self.in_features = input.shape[-1]
+
+
+def _materialized(tensor: Any, shape: tuple[int, ...]) -> None:
+    if tensor is not None:
+        tensor.materialize(shape)
+
+
+class LazyConvolution(Lazily):
+    """A convolution whose `in_channels` is the number of channels of its first input."""
+
+    def _begin(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        own: Any = self
+        own.weight = UninitializedParameter(device=device, dtype=dtype)
+        own.out_channels = out_channels
+        if bias:
+            own.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def _inputs(self) -> int:
+        own: Any = self
+        inputs: int = own.in_channels
+        return inputs
+
+    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+        """Take the number of channels of the input."""
+        own: Any = self
+        if own.in_channels:
+            return
+        if input.ndim not in (own.rank + 1, own.rank + 2):
+            raise RuntimeError(
+                f"Expected {own.rank + 1}D (unbatched) or {own.rank + 2}D (batched) input to {type(self).__name__}, "
+                f"but got input of size: {tuple(input.shape)}"
+            )
+        own.in_channels = input.shape[-own.rank - 1]
+        if own.in_channels % own.groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if not self.has_uninitialized_params():  # loaded from a state dict
+            return
+        ends = (own.in_channels, own.out_channels) if own.transposed else (own.out_channels, own.in_channels)
+        _materialized(own.weight, (ends[0], ends[1] // own.groups, *own.kernel_size))
+        _materialized(own.bias, (own.out_channels,))
+        self.reset_parameters()
+
+
+class LazySliding(LazyConvolution):
+    """`LazyConvolution` with the arguments of `Conv1d` and its like."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
+        self._begin(out_channels, bias, device, dtype)
+
+
+class LazyTransposed(LazyConvolution):
+    """`LazyConvolution` with the arguments of `ConvTranspose1d` and its like."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
+        )
+        self._begin(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(LazySliding, Conv1d):
+    """A `Conv1d` that takes its `in_channels` from its first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(LazySliding, Conv2d):
+    """A `Conv2d` that takes its `in_channels` from its first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(LazySliding, Conv3d):
+    """A `Conv3d` that takes its `in_channels` from its first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(LazyTransposed, ConvTranspose1d):
+    """A `ConvTranspose1d` that takes its `in_channels` from its first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(LazyTransposed, ConvTranspose2d):
+    """A `ConvTranspose2d` that takes its `in_channels` from its first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(LazyTransposed, ConvTranspose3d):
+    """A `ConvTranspose3d` that takes its `in_channels` from its first input."""
+
+    cls_to_become = ConvTranspose3d
+
+
+class LazyNorm(Lazily):
+    """A normalisation whose `num_features` is the number of channels of its first input."""
+
+    def __init__(
+        self, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
+        own: Any = self
+        own.affine = affine
+        own.track_running_stats = track_running_stats
+        if affine:
+            own.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                own.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            own.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            own.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            own.num_batches_tracked = tensor(0, dtype=int64)
+
+    def _inputs(self) -> int:
+        own: Any = self
+        inputs: int = own.num_features
+        return inputs
+
+    def initialize_parameters(self, input: Any) -> None:
+        """Take the number of channels of the input."""
+        own: Any = self
+        own.num_features = own.num_features or input.shape[1]
+        if self.has_uninitialized_params():
+            for held in (own.weight, own.bias, own.running_mean, own.running_var):
+                _materialized(held, (own.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(LazyNorm, BatchNorm1d):
+    """A `BatchNorm1d` that takes its `num_features` from its first input."""
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(LazyNorm, BatchNorm2d):
+    """A `BatchNorm2d` that takes its `num_features` from its first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(LazyNorm, BatchNorm3d):
+    """A `BatchNorm3d` that takes its `num_features` from its first input."""
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(LazyNorm, InstanceNorm1d):
+    """An `InstanceNorm1d` that takes its `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(LazyNorm, InstanceNorm2d):
+    """An `InstanceNorm2d` that takes its `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(LazyNorm, InstanceNorm3d):
+    """An `InstanceNorm3d` that takes its `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm3d

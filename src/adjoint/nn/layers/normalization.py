@@ -1,0 +1,228 @@
+"""Layers that normalise over a batch or over features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from adjoint.core.dtype.dtype import int64
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import ones, tensor, zeros
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+]  # fmt: skip
+
+
+class ChannelNorm(Module):
+    """What normalisations of channels have in common: scale, shift and running statistics of each channel."""
+
+    ranks: ClassVar[tuple[int, ...]] = ()  # of inputs; empty where a subclass checks them itself
+    _version: int = 2
+    _since: ClassVar[dict[str, int]] = {"num_batches_tracked": 2}
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Any
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.register_parameter("weight", Parameter(ones(num_features, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(num_features, dtype=dtype, device=device)) if affine and bias else None
+        )
+        self.register_buffer(
+            "running_mean", zeros(num_features, dtype=dtype, device=device) if track_running_stats else None
+        )
+        self.register_buffer(
+            "running_var", ones(num_features, dtype=dtype, device=device) if track_running_stats else None
+        )
+        self.register_buffer(
+            "num_batches_tracked", tensor(0, dtype=int64, device=device) if track_running_stats else None
+        )
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Raise ValueError unless the input has the right number of dimensions: for subclasses to replace."""
+        if not self.ranks:
+            raise NotImplementedError
+        if input.ndim not in self.ranks:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.ranks)} input (got {input.ndim}D input)")
+
+    def reset_running_stats(self) -> None:
+        """Start the running statistics anew."""
+        if self.running_mean is not None and self.running_var is not None:
+            init.zeros_(self.running_mean)
+            init.ones_(self.running_var)
+            init.zeros_(self.num_batches_tracked)
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, running statistics anew."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm(ChannelNorm):
+    """Each channel (dimension 1) brought to mean 0 and variance 1, then scaled and shifted.
+
+    The batch's statistics are used in training and, without `track_running_stats`, always; the running ones move
+    towards them by `momentum`, or are their plain average if that is None. Raises ValueError for other numbers of
+    dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        tracked = self.training and self.track_running_stats
+        momentum: Any = self.momentum
+        if tracked and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if momentum is None:
+                momentum = 1.0 / self.num_batches_tracked.to(input.dtype)
+        return F.batch_norm(
+            input,
+            self.running_mean if tracked or not self.training else None,
+            self.running_var if tracked or not self.training else None,
+            self.weight,
+            self.bias,
+            self.training or self.running_mean is None,
+            0.0 if momentum is None else momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(BatchNorm):
+    """(N, C) or (N, C, L)."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(BatchNorm):
+    """(N, C, H, W)."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(BatchNorm):
+    """(N, C, D, H, W)."""
+
+    ranks = (5,)
+
+
+class InstanceNorm(ChannelNorm):
+    """Each channel of each sample brought to mean 0 and variance 1, then scaled and shifted if `affine`.
+
+    With `track_running_stats` the running statistics move in training, and are used afterwards. One sample may come
+    without the first dimension. Raises ValueError for other numbers of dimensions, and of channels if `affine`.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _get_no_batch_dim(self) -> int:
+        """The number of dimensions of one sample."""
+        return min(self.ranks)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        at = int(input.ndim == self._get_no_batch_dim())
+        channels = input.array.shape[1 - at]
+        if channels != self.num_features and self.affine:
+            n = self.num_features
+            raise ValueError(f"expected input's size at dim={1 - at} to match num_features ({n}), but got: {channels}.")
+        if channels != self.num_features:
+            warnings.warn(
+                f"input's size at dim={1 - at} does not match num_features. You can silence this warning by not "
+                "passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        batch = input.unsqueeze(0) if at else input
+        out = F.instance_norm(
+            batch,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if at else out
+
+
+class InstanceNorm1d(InstanceNorm):
+    """(N, C, L) or (C, L)."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(InstanceNorm):
+    """(N, C, H, W) or (C, H, W)."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(InstanceNorm):
+    """(N, C, D, H, W) or (C, D, H, W)."""
+
+    ranks = (4, 5)
+
+
+class LayerNorm(Module):
+    """The last dimensions, which are `normalized_shape`, brought to mean 0 and variance 1, then scaled and shifted."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float = 1e-05, elementwise_affine: bool = True,
+        bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = shape
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        scaled, shifted = elementwise_affine, elementwise_affine and bias
+        self.register_parameter("weight", Parameter(ones(shape, dtype=dtype, device=device)) if scaled else None)
+        self.register_parameter("bias", Parameter(zeros(shape, dtype=dtype, device=device)) if shifted else None)
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )

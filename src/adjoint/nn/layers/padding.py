@@ -1,0 +1,173 @@
+"""Modules that frame the last dimensions of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn import functional as F
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
+    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
+
+
+class Frame(Module):
+    """A frame of the tensor: `padding` lists (before, after) from the last dimension forwards, or is one number."""
+
+    rank: ClassVar[int]
+    mode: ClassVar[str]
+    padding: Sequence[int]
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.mode == "circular" and input.ndim not in (self.rank + 1, self.rank + 2):
+            raise ValueError(f"expected {self.rank + 1}D or {self.rank + 2}D input (got {input.ndim}D input)")
+        return F.pad(input, self.padding, self.mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ConstantPad(Module):
+    """A frame of `value`: `padding` lists (before, after) from the last dimension forwards, or is one number."""
+
+    rank: ClassVar[int]
+    padding: Sequence[int]
+    value: float
+
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__()
+        self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ZeroPad(ConstantPad):
+    """A frame of zeros."""
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ConstantPad1d(ConstantPad):
+    """(…, L) to (…, L')."""
+
+    rank = 1
+
+
+class ConstantPad2d(ConstantPad):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+
+class ConstantPad3d(ConstantPad):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3
+
+
+class ZeroPad1d(ZeroPad):
+    """(…, L) to (…, L')."""
+
+    rank = 1
+
+
+class ZeroPad2d(ZeroPad):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+
+class ZeroPad3d(ZeroPad):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3
+
+
+class ReflectionPad(Frame):
+    """A frame of the tensor mirrored at its edges."""
+
+    mode = "reflect"
+
+
+class ReflectionPad1d(ReflectionPad):
+    """(…, L) to (…, L')."""
+
+    rank = 1
+
+
+class ReflectionPad2d(ReflectionPad):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+
+class ReflectionPad3d(ReflectionPad):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3
+
+
+class ReplicationPad(Frame):
+    """A frame of the tensor its edges repeated."""
+
+    mode = "replicate"
+
+
+class ReplicationPad1d(ReplicationPad):
+    """(…, L) to (…, L')."""
+
+    rank = 1
+
+
+class ReplicationPad2d(ReplicationPad):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+
+class ReplicationPad3d(ReplicationPad):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3
+
+
+class CircularPad(Frame):
+    """A frame of the tensor joined into a ring."""
+
+    mode = "circular"
+
+
+class CircularPad1d(CircularPad):
+    """(…, L) to (…, L')."""
+
+    rank = 1
+
+
+class CircularPad2d(CircularPad):
+    """(…, H, W) to (…, H', W')."""
+
+    rank = 2
+
+
+class CircularPad3d(CircularPad):
+    """(…, D, H, W) to (…, D', H', W')."""
+
+    rank = 3

@@ -1,0 +1,117 @@
+"""One step of a recurrent layer as a module."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty, zeros
+from adjoint.functions.nn import recurrent
+from adjoint.nn import init
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
+
+
+class RNNCellBase(Module):
+    """What the cells have in common: parameters uniform within ±1/√hidden_size at first.
+
+    The input is (B, input_size) or (input_size,), the state (B, hidden_size) or (hidden_size,), zeros unless given.
+    """
+
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(empty(rows, input_size, dtype=dtype, device=device))
+        self.weight_hh = Parameter(empty(rows, hidden_size, dtype=dtype, device=device))
+        self.register_parameter("bias_ih", Parameter(empty(rows, dtype=dtype, device=device)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(empty(rows, dtype=dtype, device=device)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _stepped(self, function: Any, input: Tensor, state: Any) -> Any:
+        """What `function` makes of rows of input and of states, all of them checked and with a batch dimension."""
+        if input.ndim not in (1, 2):
+            raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
+        alone = input.ndim == 1
+        x: Any = input.unsqueeze(0) if alone else input
+        out = function(x, state(x, alone), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        if not alone:
+            return out
+        return tuple(part.squeeze(0) for part in out) if isinstance(out, tuple) else out.squeeze(0)
+
+    def _state(self, given: Any, name: str) -> Any:
+        """A function that makes the state for rows of input: the given one, or zeros."""
+        if given is not None and given.ndim not in (1, 2):
+            raise ValueError(f"{self._get_name()}: Expected {name} to be 1D or 2D, got {given.ndim}D instead")
+
+        def state(x: Any, alone: bool) -> Any:
+            if given is None:
+                return zeros(x.array.shape[0], self.hidden_size, dtype=x.dtype)
+            return given.unsqueeze(0) if alone else given
+
+        return state
+
+    def extra_repr(self) -> str:
+        shown = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias is True else f", bias={self.bias}")
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        return shown if nonlinearity == "tanh" else f"{shown}, nonlinearity={nonlinearity}"
+
+
+class RNNCell(RNNCellBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu in place of tanh."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Any:
+        functions = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
+        if self.nonlinearity not in functions:
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return self._stepped(functions[self.nonlinearity], input, self._state(hx, "hidden"))
+
+
+class LSTMCell(RNNCellBase):
+    """(h', c') from (h, c): c' = f c + i g, h' = o tanh c', the gates in the weights' rows in the order i, f, g, o."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> Any:
+        made = [self._state(part, f"hx[{i}]") for i, part in enumerate((None, None) if hx is None else hx)]
+        return self._stepped(recurrent.lstm_cell, input, lambda x, alone: tuple(make(x, alone) for make in made))
+
+
+class GRUCell(RNNCellBase):
+    """h' = (1 - z) n + z h, the gates in the weights' rows in the order r, z, n."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Any:
+        return self._stepped(recurrent.gru_cell, input, self._state(hx, "hidden"))

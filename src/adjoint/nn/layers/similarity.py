@@ -1,0 +1,71 @@
+"""Modules of two inputs: similarity, distance, the bilinear form; and the losses that compare."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.loss.losses import Loss
+from adjoint.nn.module.from_function import FromFunction, module_from
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
+
+__all__ = [
+    "Bilinear", "CosineEmbeddingLoss", "CosineSimilarity", "HingeEmbeddingLoss", "KLDivLoss", "MarginRankingLoss",
+    "PairwiseDistance", "SoftMarginLoss", "TripletMarginLoss",
+]  # fmt: skip
+
+
+def _made(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FromFunction]:
+    return module_from(function, name, __name__, operands=operands, shown=False, kind=kind)
+
+
+CosineSimilarity = _made(F.cosine_similarity, "CosineSimilarity", kind=Module)
+PairwiseDistance = _made(F.pairwise_distance, "PairwiseDistance", kind=Module)
+KLDivLoss = _made(F.kl_div, "KLDivLoss")
+HingeEmbeddingLoss = _made(F.hinge_embedding_loss, "HingeEmbeddingLoss")
+SoftMarginLoss = _made(F.soft_margin_loss, "SoftMarginLoss")
+MarginRankingLoss = _made(F.margin_ranking_loss, "MarginRankingLoss", 3)
+CosineEmbeddingLoss = _made(F.cosine_embedding_loss, "CosineEmbeddingLoss", 3)
+TripletMarginLoss = _made(F.triplet_margin_loss, "TripletMarginLoss", 3)
+
+
+class Bilinear(Module):
+    """x1ᵀ W[o] x2 + b[o]: (…, in1) and (…, in2) to (…, out); W and b uniform within ±1/√in1 at first."""
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(empty(out_features, dtype=dtype, device=device)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values."""
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )

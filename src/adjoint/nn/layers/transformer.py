@@ -1,0 +1,272 @@
+"""The Transformer: layers of attention and of two linear maps, with norms and residual sums around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import full
+from adjoint.functions.nn.multihead_attention import canonical_mask
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.containers.containers import ModuleList
+from adjoint.nn.layers.attention import MultiheadAttention
+from adjoint.nn.layers.dropout import Dropout
+from adjoint.nn.layers.linear import Linear
+from adjoint.nn.layers.normalization import LayerNorm
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+]  # fmt: skip
+Activation = str | Callable[[Tensor], Tensor]
+
+
+class Transformer(Module):
+    """decoder(tgt, encoder(src)): (T, N, d_model) from src (S, N, d_model) and tgt (T, N, d_model).
+
+    N stands in front if `batch_first`, and may be missing. Weights are Xavier-uniform at first. Source: Vaswani et al.,
+    2017.
+    """
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation: Activation = F.relu,
+        custom_encoder: Any = None, custom_decoder: Any = None, layer_norm_eps: float = 1e-05,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        layer = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device,
+            dtype,
+        )  # fmt: skip
+        norm = {"eps": layer_norm_eps, "bias": bias, "device": device, "dtype": dtype}
+        if custom_encoder is None:
+            one = TransformerEncoderLayer(*layer)
+            custom_encoder = TransformerEncoder(one, num_encoder_layers, LayerNorm(d_model, **norm))
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            other = TransformerDecoderLayer(*layer)
+            custom_decoder = TransformerDecoder(other, num_decoder_layers, LayerNorm(d_model, **norm))
+        self.decoder = custom_decoder
+        self._reset_parameters()
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        rows = 0 if self.batch_first else 1
+        if src.ndim == 3 and src.array.shape[rows] != tgt.array.shape[rows]:
+            raise RuntimeError("the batch number of src and tgt must be equal")
+        if src.array.shape[-1] != self.d_model or tgt.array.shape[-1] != self.d_model:
+            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        return self.decoder(
+            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
+            memory_is_causal,
+        )  # fmt: skip
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+        """(sz, sz) with -inf above the diagonal, else 0: each place sees those before it and itself."""
+        return full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)
+
+    def _reset_parameters(self) -> None:
+        for p in self.parameters():
+            if p.ndim > 1:
+                init.xavier_uniform_(p)
+
+
+class TransformerEncoder(Module):
+    """Copies of a layer one after another, then a norm if there is one.
+
+    `is_causal` says of the mask that it is causal. `enable_nested_tensor` and `mask_check` change nothing.
+    """
+
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+
+    def forward(
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Any:  # fmt: skip
+        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
+        mask = canonical_mask(mask, "mask", None, "", src.dtype)
+        causal = _is_causal(mask, is_causal)
+        output: Any = src
+        for layer in self.layers:
+            output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        return output if self.norm is None else self.norm(output)
+
+
+class TransformerDecoder(Module):
+    """Copies of a layer, which also attends to `memory`, one after another, then a norm if there is one.
+
+    `tgt_is_causal` and `memory_is_causal` say of the masks that they are causal.
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        causal = _is_causal(tgt_mask, tgt_is_causal)
+        output: Any = tgt
+        for layer in self.layers:
+            output = layer(
+                output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )  # fmt: skip
+        return output if self.norm is None else self.norm(output)
+
+
+class TransformerEncoderLayer(Module):
+    """x + attention(x), then x + W₂ activation(W₁ x), with a norm after each sum, or before each part if `norm_first`.
+
+    `activation`: "relu", "gelu" or a function. Raises RuntimeError for another name.
+    """
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-05, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        made = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
+        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, **made)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, **made)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
+        mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype)
+        x: Any = src
+        if self.norm_first:
+            x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
+        return self.norm2(x + self._ff_block(x))
+
+    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        found, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
+        return _dropped(self.dropout1, found, self.self_attn.batch_first)
+
+    def _ff_block(self, x: Any) -> Any:
+        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerDecoderLayer(Module):
+    """As an encoder layer, with attention to `memory` between the other two parts."""
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-05, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        made = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
+        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, **made)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, **made)
+        self.norm3 = LayerNorm(d_model, layer_norm_eps, **made)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.dropout3 = Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        others = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        x: Any = tgt
+        if self.norm_first:
+            x = x + self._sa_block(self.norm1(x), *own)
+            x = x + self._mha_block(self.norm2(x), *others)
+            return x + self._ff_block(self.norm3(x))
+        x = self.norm1(x + self._sa_block(x, *own))
+        x = self.norm2(x + self._mha_block(x, *others))
+        return self.norm3(x + self._ff_block(x))
+
+    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        found, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
+        return _dropped(self.dropout1, found, self.self_attn.batch_first)
+
+    def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        found, _ = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)
+        return _dropped(self.dropout2, found, self.multihead_attn.batch_first)
+
+    def _ff_block(self, x: Any) -> Any:
+        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+def _dropped(dropout: Dropout, found: Any, batch_first: bool) -> Any:
+    """Dropout of what attention found, which lies in memory with time first: so PyTorch draws, too."""
+    if found.ndim == 2 or not batch_first:
+        return dropout(found)
+    return dropout(found.transpose(0, 1)).transpose(0, 1)
+
+
+def _is_causal(mask: Any, hint: bool | None) -> bool:
+    """The hint, or else whether the mask leaves out just the keys after each query: not while a step is traced."""
+    if hint is not None or mask is None:
+        return bool(hint)
+    array: Any = mask.array
+    if mode.tracer is not None or type(array) is not np.ndarray or array.ndim != 2 or array.shape[0] != array.shape[1]:
+        return False
+    return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
+
+
+def _activation(given: Activation) -> Any:
+    if not isinstance(given, str):
+        return given
+    named = {"relu": F.relu, "gelu": F.gelu}
+    if given not in named:
+        raise RuntimeError(f"activation should be relu/gelu, not {given}")
+    return named[given]
+
+
+def _copies(module: Module, count: int) -> ModuleList:
+    return ModuleList([deepcopy(module) for _ in range(count)])

@@ -1,0 +1,59 @@
+"""What losses as modules have in common, for programs that derive their own from it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.loss.regression import named_reduction
+from adjoint.nn import functional as F
+from adjoint.nn.module.from_function import module_from
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "L1Loss", "MSELoss", "NLLLoss", "SmoothL1Loss",
+]  # fmt: skip
+
+
+class Loss(Module):
+    """A loss with a `reduction`: "mean", "sum" or "none"."""
+
+    reduction: str
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = named_reduction(size_average, reduce, reduction)
+
+
+class WeightedLoss(Loss):
+    """A loss with a `reduction`, and a buffer `weight`: one number for each class, or None."""
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+        self.weight: Any
+
+
+_loss_from = partial(module_from, module=__name__, operands=2, shown=False)
+
+CrossEntropyLoss = _loss_from(F.cross_entropy, "CrossEntropyLoss", kind=WeightedLoss)
+NLLLoss = _loss_from(F.nll_loss, "NLLLoss", kind=WeightedLoss)
+MSELoss = _loss_from(F.mse_loss, "MSELoss", without="weight", kind=Loss)
+L1Loss = _loss_from(F.l1_loss, "L1Loss", without="weight", kind=Loss)
+SmoothL1Loss = _loss_from(F.smooth_l1_loss, "SmoothL1Loss", kind=Loss)
+_HuberLoss = _loss_from(F.huber_loss, "HuberLoss", without="weight", kind=Loss)
+BCELoss = _loss_from(F.binary_cross_entropy, "BCELoss", kind=WeightedLoss)
+BCEWithLogitsLoss = _loss_from(F.binary_cross_entropy_with_logits, "BCEWithLogitsLoss", kind=Loss)
+
+
+class HuberLoss(_HuberLoss):  # type: ignore[misc, valid-type]
+    """`huber_loss` as a module. Raises TypeError for a delta that is no number."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not isinstance(self.delta, (int, float)):
+            raise TypeError(f"delta must be a float or int, got: {type(self.delta)}")

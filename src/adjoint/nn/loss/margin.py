@@ -1,0 +1,161 @@
+"""Losses with margins, of distributions, of sequences and of triplets as modules."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn import functional as F
+from adjoint.nn.layers.linear import Linear
+from adjoint.nn.layers.similarity import PairwiseDistance
+from adjoint.nn.loss.losses import Loss, NLLLoss, WeightedLoss
+from adjoint.nn.module.from_function import FromFunction, module_from
+from adjoint.nn.module.module import Module
+
+__all__ = [
+    "CTCLoss", "GaussianNLLLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss2d", "PoissonNLLLoss", "TripletMarginWithDistanceLoss",
+]  # fmt: skip
+
+
+def _made(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FromFunction]:
+    return module_from(function, name, __name__, operands=operands, shown=False, kind=kind)
+
+
+MultiLabelMarginLoss = _made(F.multilabel_margin_loss, "MultiLabelMarginLoss")
+MultiLabelSoftMarginLoss = _made(F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss", kind=WeightedLoss)
+PoissonNLLLoss = _made(F.poisson_nll_loss, "PoissonNLLLoss")
+CTCLoss = _made(F.ctc_loss, "CTCLoss", 4)
+_MultiMarginLoss = _made(F.multi_margin_loss, "MultiMarginLoss", kind=WeightedLoss)
+
+
+class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]
+    """`multi_margin_loss` as a module. Raises ValueError for a p other than 1 and 2, and for weights not of rank 1."""
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        if p not in (1, 2):
+            raise ValueError("only p == 1 and p == 2 supported")
+        if weight is not None and weight.ndim != 1:
+            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.ndim}D instead")
+        super().__init__(p, margin, weight, *args, **kwargs)
+
+
+class GaussianNLLLoss(Loss):
+    """`gaussian_nll_loss` as a module: `loss(input, target, var)`."""
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
+        return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
+
+
+class NLLLoss2d(NLLLoss):  # type: ignore[misc, valid-type]
+    """The old name of `NLLLoss` for images, with a warning."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+
+class TripletMarginWithDistanceLoss(Module):
+    """`triplet_margin_with_distance_loss` as a module. Raises ValueError for a margin of 0 or less."""
+
+    def __init__(
+        self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+        swap: bool = False, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if margin <= 0:
+            raise ValueError(
+                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
+            )
+        self.distance_function: Any = PairwiseDistance() if distance_function is None else distance_function
+        self.margin = margin
+        self.swap = swap
+        self.reduction = reduction
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_with_distance_loss(
+            anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch may save memory in `linear_cross_entropy`. Kept and checked; nothing here depends on it."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+    def __post_init__(self) -> None:
+        if self.acc_policy not in ("auto", "accurate", "balanced", "compact"):
+            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
+        name, _, factor = (self.chunking_method or "auto").partition(":")
+        if name not in ("auto", "aspect_ratio") or (factor and not (factor.isdigit() and int(factor))):
+            raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
+        size: Any = self.batch_chunk_size
+        if size is not None and not (isinstance(size, int) and size > 0):
+            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
+
+
+class LinearCrossEntropyLoss(Module):
+    """The cross entropy of a linear layer's outputs: features (N, in_features) and targets (N, …) to a loss.
+
+    The layer has `num_classes` outputs for each place of `out_features`. Raises RuntimeError for class weights of
+    another shape and a `label_smoothing` outside [0, 1].
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
+        device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
+        ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+    ) -> None:  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.reduction = reduction
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        outputs = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, outputs, bias=bias, device=device, dtype=dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        outer = (self.num_classes, *self.out_features)
+        bias = None if self.linear.bias is None else self.linear.bias.reshape(outer)
+        return F.linear_cross_entropy(
+            input, self.linear.weight.reshape((*outer, self.linear.in_features)), target, linear_bias=bias,
+            weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )

@@ -1,0 +1,177 @@
+"""Hooks on the gradients of a module: places in the graph, before and behind forward, which they all pass at once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from adjoint.autograd.function.function import Function
+from adjoint.core.graph.node import Leaf, tick
+from adjoint.core.graph.source_location import user_site
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module.hooks import everywhere
+
+if TYPE_CHECKING:
+    from adjoint.nn.module.module import Module
+
+Gradients = tuple[Any, ...]
+_warned: dict[str, dict[Any, Any]] = {}  # by file, where users were told that a hook runs at the outputs
+
+
+class BackwardHookFunction(Function):
+    """The identity of several tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Gradients:
+        return gradients
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Gradients:
+        return tangents
+
+
+class GradientHooks:
+    """The backward hooks of one call of a module. What they saw of the outputs waits here for the inputs."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.before = [*everywhere._backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
+        self.after = [
+            hook
+            for holder in (everywhere, module)
+            if holder._is_full_backward_hook
+            for hook in holder._backward_hooks.values()
+        ]
+        self.started = 0
+        self.arguments = self.results = 0
+        self.inputs: list[int] = []  # which arguments want gradients
+        self.outputs: list[int] = []
+        self.grad_output: Gradients | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, in place of those that want gradients views of them, whose gradients the hooks see."""
+        if not self or not mode.recording:
+            return args
+        self.started, self.arguments = tick(), len(args)
+        self.inputs = _wanting(args)
+        if not self.inputs:
+            return args
+        entered: list[Any] = list(args)
+        for i in self.inputs:
+            entered[i] = args[i].view_as(args[i])
+        _pass_through(self._at_inputs, [args[i] for i in self.inputs], [entered[i] for i in self.inputs])
+        return tuple(entered)
+
+    def leave(self, result: Any) -> Any:
+        """The result, a tensor or a tuple with tensors, now with gradients that the hooks see.
+
+        A tensor that this call has made stays the object it is: it may be written in place like any other. One that is
+        older, or that stands in the result twice, is a tensor to others as well, whose gradients are not the module's:
+        a view takes its place.
+        """
+        if not self or not mode.recording:
+            return result
+        several = isinstance(result, tuple)
+        results: list[Any] = list(result) if several else [result]
+        self.results, self.outputs = len(results), _wanting(results)
+        if not self.outputs:
+            return result
+        given = [results[i] for i in self.outputs]
+        for i in self.outputs:
+            node = results[i].node
+            shared = type(node) is Leaf or node.order < self.started or any(results[i] is r for r in results[:i])
+            results[i] = results[i].view_as(results[i]) if shared else results[i]
+        _pass_through(self._at_outputs, given, [results[i] for i in self.outputs])
+        if not several:
+            return results[0]
+        return type(result)(*results) if hasattr(result, "_fields") else tuple(results)
+
+    def _at_outputs(self, _: Gradients, gradients: Gradients) -> Gradients:
+        passed = _spread(gradients, self.outputs, self.results)
+        for hook in self.before:
+            passed = _replaced(hook, hook(self.module, passed), passed, "pre hook", "grad_output")
+        if self.inputs:
+            self.grad_output = passed
+        elif self.after:
+            self._without_inputs(passed)
+        return tuple(passed[i] for i in self.outputs)
+
+    def _at_inputs(self, gradients: Gradients, _: Gradients) -> Gradients | None:
+        grad_output, self.grad_output = self.grad_output, None
+        if grad_output is None:  # the way here did not lead through the outputs, as in a second derivative
+            return None
+        passed = _spread(gradients, self.inputs, self.arguments)
+        for hook in self.after:
+            passed = _replaced(hook, hook(self.module, passed, grad_output), passed, "hook", "grad_input")
+        return tuple(passed[i] for i in self.inputs)
+
+    def _without_inputs(self, grad_output: Gradients) -> None:
+        site = user_site()
+        warnings.warn_explicit(
+            "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
+            "require gradients.",
+            UserWarning, site.file, site.line, registry=_warned.setdefault(site.file, {}),
+        )  # fmt: skip
+        for hook in self.after:
+            returned = hook(self.module, (None,) * self.arguments, grad_output)
+            if returned is not None and not (isinstance(returned, tuple) and all(g is None for g in returned)):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "all gradients."
+                )
+
+
+def _wanting(values: Sequence[Any]) -> list[int]:
+    return [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.node is not None]
+
+
+def _pass_through(hook: Callable[..., Any], sources: list[Tensor], targets: list[Tensor]) -> None:
+    """Give the targets, the same tensors or views of them, the sources' history behind a node that has the hook."""
+    passed = BackwardHookFunction.apply(*sources)
+    passed[0].grad_fn.register_hook(hook)
+    for target, made in zip(targets, passed, strict=True):
+        target.node = made.node
+
+
+def _spread(gradients: Gradients, places: list[int], size: int) -> Gradients:
+    """`gradients` at their `places` among `size`, None elsewhere."""
+    found = dict(zip(places, gradients, strict=True))
+    return tuple(found.get(i) for i in range(size))
+
+
+def _replaced(hook: Any, returned: Any, before: Gradients, kind: str, what: str) -> Gradients:
+    """What `hook` returned in place of the gradients `before`: the same number, each of the same shape and type."""
+    if returned is None:
+        return before
+    name = getattr(hook, "__name__", repr(hook))
+    after = (returned,) if isinstance(returned, Tensor) else returned
+    if not isinstance(after, (tuple, list)):
+        raise TypeError(
+            f"Backward {kind} {name!r} should return None, a Tensor or a tuple of them, but returned "
+            f"{type(after).__name__!r}"
+        )
+    if len(after) != len(before):
+        raise RuntimeError(
+            f"Backward {kind} returned an invalid number of {what}, got {len(after)}, but expected {len(before)}"
+        )
+    for new, old in zip(after, before, strict=True):
+        if new is None:
+            continue
+        if not isinstance(new, Tensor):
+            raise TypeError(f"expected Variable, but hook {name!r} returned {type(new).__name__!r}")
+        if old is not None and new.array.shape != old.array.shape:
+            raise RuntimeError(
+                f"hook {name!r} has changed the size of value: {list(old.shape)} became {list(new.shape)}"
+            )
+        if old is not None and new.array.dtype != old.array.dtype:
+            raise RuntimeError(f"hook {name!r} has changed the type of value (was {old.dtype} got {new.dtype})")
+    return tuple(after)

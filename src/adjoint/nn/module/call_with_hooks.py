@@ -1,0 +1,122 @@
+"""A module's call where there are hooks: those before forward, forward, those after it, and those on gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module.hooks import everywhere
+from adjoint.nn.module.node_hooks import attach_to_node
+
+if TYPE_CHECKING:
+    from adjoint.nn.module.module import Module
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+class After(NamedTuple):
+    """A forward hook with its options. `key` tells it from all others; `of_all` is its place in messages."""
+
+    key: tuple[bool, int]
+    call: Callable[..., Any]
+    with_kwargs: bool
+    always_call: bool
+
+    @property
+    def described(self) -> str:
+        """What the hook is called in warnings."""
+        return "global module forward hook" if self.key[0] else "module forward hook"
+
+
+def call_with_hooks(module: Module, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """Pre-hooks, forward, hooks; those for all modules before the module's own.
+
+    Which hooks there are is looked up before forward for those before it, after forward for those after it. When
+    anything raises, the forward hooks with `always_call` that have not run yet still do, with the output so far.
+    """
+    from adjoint.nn.module.backward_hooks import GradientHooks  # with what custom functions are made of
+
+    gradients = GradientHooks(module)
+    on_node = [
+        hook
+        for holder in (everywhere, module)
+        if holder._is_full_backward_hook is False
+        for hook in holder._backward_hooks.values()
+    ]
+    ran: set[tuple[bool, int]] = set()
+    out = None
+    try:
+        for hook, with_kwargs in _before(module):
+            args, kwargs = _prepared(hook, with_kwargs, module, args, kwargs)
+        args = gradients.enter(args)
+        out = forward(*args, **kwargs)
+        for after in _after(module):
+            ran.add(after.key)
+            out = _followed(after, module, args, kwargs, out)
+        if gradients and not isinstance(out, (Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+                f"{type(out)}",
+                stacklevel=4,
+            )
+        out = gradients.leave(out)
+        if on_node:
+            attach_to_node(module, on_node, args, out)
+        return out
+    except Exception:
+        for after in _after(module):
+            if after.always_call and after.key not in ran:
+                try:
+                    out = _followed(after, module, args, kwargs, out)
+                except Exception as error:  # noqa: BLE001  the error that came first is the one to report
+                    warnings.warn(
+                        f"{after.described} with ``always_call=True`` raised an exception that was silenced as another "
+                        f"error was raised in forward: {error}",
+                        stacklevel=4,
+                    )
+        raise
+
+
+def _before(module: Module) -> list[tuple[Callable[..., Any], bool]]:
+    return [
+        (hook, key in holder._forward_pre_hooks_with_kwargs)
+        for holder in (everywhere, module)
+        for key, hook in holder._forward_pre_hooks.items()
+    ]
+
+
+def _after(module: Module) -> list[After]:
+    return [
+        After(
+            (holder is everywhere, key), hook, key in holder._forward_hooks_with_kwargs,
+            key in holder._forward_hooks_always_called,
+        )
+        for holder in (everywhere, module)
+        for key, hook in holder._forward_hooks.items()
+    ]  # fmt: skip
+
+
+def _prepared(
+    hook: Callable[..., Any], with_kwargs: bool, module: Module, args: Args, kwargs: Kwargs
+) -> tuple[Args, Kwargs]:
+    if with_kwargs:
+        both = hook(module, args, kwargs)
+        if both is None:
+            return args, kwargs
+        if not (isinstance(both, tuple) and len(both) == 2):
+            raise RuntimeError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {both}."
+            )
+        return both
+    given = hook(module, args)
+    if given is None:
+        return args, kwargs
+    return given if isinstance(given, tuple) else (given,), kwargs
+
+
+def _followed(after: After, module: Module, args: Args, kwargs: Kwargs, out: Any) -> Any:
+    given = after.call(module, args, kwargs, out) if after.with_kwargs else after.call(module, args, out)
+    return out if given is None else given

@@ -1,0 +1,66 @@
+"""Modules made from functions: the settings of the function, kept as attributes, and a forward that passes them on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module.module import Module
+
+HIDDEN = ("_stacklevel", "dtype", "out")  # parameters of functions which a module has no use for
+
+
+class FromFunction(Module):
+    """A module whose settings are the parameters of a function behind its operands; tensors among them are buffers."""
+
+    function: Callable[..., Any]
+    operands: inspect.Signature
+    settings: inspect.Signature
+    shown: bool | str
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        given = self.settings.bind(*args, **kwargs)
+        given.apply_defaults()
+        for name, value in given.arguments.items():
+            if isinstance(value, Tensor) or name in ("weight", "pos_weight"):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def forward(self, *operands: Any, **named: Any) -> Any:
+        if named:
+            operands = self.operands.bind(*operands, **named).args
+        return self.function(*operands, **{name: getattr(self, name) for name in self.settings.parameters})
+
+    def extra_repr(self) -> str:
+        if not self.shown:
+            return ""
+        values = {name: getattr(self, name) for name in self.settings.parameters}
+        if self.shown == "values":
+            return ", ".join(map(repr, values.values()))
+        return ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "inplace" or value)
+
+
+def module_from(
+    function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True,
+    without: str = "", kind: type[Module] = Module,
+) -> type[FromFunction]:  # fmt: skip
+    """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings.
+
+    The parameter `without` is none of them; `kind` is a further base. Settings are `shown` in its repr: with their
+    names, as "values" alone, or not at all.
+    """
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in (*HIDDEN, without)]
+    fields = {
+        "function": staticmethod(function),
+        "operands": inspect.Signature(parameters[:operands]),
+        "settings": inspect.Signature(parameters[operands:]),
+        "shown": shown,
+        "__signature__": inspect.Signature(parameters[operands:]),
+        "__doc__": f"`{function.__name__}` as a module: {function.__doc__}",
+        "__module__": module,
+    }
+    return type(name, (FromFunction,) if kind is Module else (FromFunction, kind), fields)

@@ -1,0 +1,263 @@
+"""Functions that users attach to a module, or to all modules, and the dictionaries that hold them.
+
+Each kind of hook has a dictionary by id. What else is known of a hook stands under its id in dictionaries whose names
+begin alike: `_forward_hooks`, `_forward_hooks_with_kwargs`, `_forward_hooks_always_called`. A module has none of them
+until somebody looks at one; so it takes one look to know that there are no hooks.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
+
+from adjoint.core.graph.hooks import HookDict, RemovableHandle
+
+if TYPE_CHECKING:
+    from adjoint.nn.module.module import Module
+
+CALL = (
+    "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_backward_pre_hooks", "_backward_hooks",
+)  # fmt: skip
+STATE = (
+    "_state_dict_pre_hooks", "_state_dict_hooks", "_state_dict_hooks_returning", "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)  # fmt: skip
+REGISTRATION = ("_buffer_registration_hooks", "_module_registration_hooks", "_parameter_registration_hooks")
+CALLED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+COMPILED = "_compiled_call_impl"
+FULL = "_is_full_backward_hook"  # whether the `_backward_hooks` are full ones; None before the first
+DETOURS = "_detours"  # what a call looks at to know whether it may go straight to forward
+NAMES = frozenset((*CALL, *STATE, FULL, DETOURS))
+
+
+class Everywhere:
+    """Holds the hooks for all modules as a module holds its own, and counts their changes as it does."""
+
+    _forward_pre_hooks: HookDict
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks: HookDict
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _backward_pre_hooks: HookDict
+    _backward_hooks: HookDict
+    _is_full_backward_hook: bool | None
+    _buffer_registration_hooks: HookDict
+    _module_registration_hooks: HookDict
+    _parameter_registration_hooks: HookDict
+    _detours: tuple[Any, ...]
+    _version: int
+
+    def __init__(self) -> None:
+        held = self.__dict__
+        make_dictionaries(self, CALL + REGISTRATION)
+        held.update(_version=0, _detours=())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+        self.__dict__["_version"] += 1
+        gather(self)
+
+
+def make_dictionaries(holder: Any, names: tuple[str, ...] = CALL + STATE) -> None:
+    """Put an empty dictionary of hooks under each of the names where there is none."""
+    held = holder.__dict__
+    for name in names:
+        held.setdefault(name, OrderedDict())
+    held.setdefault(FULL, None)
+    gather(holder)
+
+
+def gather(holder: Any) -> None:
+    """Note the dictionaries which each call looks at, and the compiled call: it need read no other attribute."""
+    held = holder.__dict__
+    held[DETOURS] = tuple(held[name] for name in (*CALLED, COMPILED) if name in held)
+
+
+everywhere = Everywhere()
+
+
+def hooked(module: Any) -> bool:
+    """True if a call of the module has hooks to run."""
+    return bool(hook_ids(module) or hook_ids(everywhere))
+
+
+def hook_ids(holder: Any) -> list[int]:
+    """The ids of the hooks that run at the module's calls, whoever put them into its dictionaries."""
+    return [key for name in CALLED for key in holder.__dict__.get(name, ())]
+
+
+def _dictionaries(holder: Any) -> Iterator[Any]:
+    """What the ids depend on."""
+    held = vars(holder)
+    for name in CALLED:
+        yield held, name, None
+        if name in held:
+            yield held[name]
+
+
+hook_ids.rests_on = _dictionaries  # type: ignore[attr-defined]
+
+
+class ModuleHandle(RemovableHandle):
+    """A handle that counts the removal of its hook as a change of the module."""
+
+    __slots__ = ("_owner",)
+    _owner: weakref.ref[Any]
+
+    def __init__(self, owner: Any, hooks: HookDict, extra: list[OrderedDict[int, Any]]) -> None:
+        super().__init__(hooks, extra_dict=extra)
+        self._owner = weakref.ref(owner)
+
+    def remove(self) -> None:
+        """Take the hook off; once it is off, do nothing."""
+        owner, hooks = self._owner(), self.hooks_dict_ref()
+        if owner is not None and hooks is not None and self.id in hooks:
+            owner.__dict__["_version"] += 1
+        super().remove()
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return super().__getstate__(), self._owner()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        handle, owner = state
+        super().__setstate__(handle)
+        self._owner = weakref.ref(Everywhere() if owner is None else owner)  # the new one is gone at once
+
+
+class Weakly:
+    """A hook that is given, before its other arguments, a module that it does not keep alive."""
+
+    def __init__(self, hook: Callable[..., Any], module: Module) -> None:
+        update_wrapper(self, hook)
+        self.hook = hook
+        self.module = weakref.ref(module)
+
+    def __call__(self, *args: Any) -> Any:
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        module = self.module()
+        if module is None:
+            raise RuntimeError("the module of this hook is gone: the hook cannot be copied nor pickled without it")
+        return self.hook, module
+
+    def __setstate__(self, state: tuple[Any, Any]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+
+def register(owner: Any, name: str, hook: Any, *, prepend: bool = False, **options: bool) -> RemovableHandle:
+    """Put `hook` in the dictionary `name` of a module, or of `everywhere`, and its id in those of its options."""
+    hooks = getattr(owner, name)
+    known = {option: getattr(owner, f"{name}_{option}") for option in options}
+    handle = ModuleHandle(owner, hooks, list(known.values()))
+    hooks[handle.id] = hook
+    for option, given in options.items():
+        if given:
+            known[option][handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    gather(owner)
+    owner.__dict__["_version"] += 1
+    return handle
+
+
+def _register_backward(owner: Any, hook: Callable[..., Any], full: bool, prepend: bool = False) -> RemovableHandle:
+    if owner._backward_hooks and owner._is_full_backward_hook is not full:
+        where = "as a global Module hook" if owner is everywhere else "on a single Module"
+        raise RuntimeError(
+            f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them."
+        )
+    owner.__dict__[FULL] = full
+    return register(owner, "_backward_hooks", hook, prepend=prepend)
+
+
+def register_forward_pre_hook(
+    self: Module, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+) -> RemovableHandle:
+    """`hook(module, args)` runs before forward and may return new arguments, one or a tuple.
+
+    `with_kwargs`: `hook(module, args, kwargs)`, which returns None or a pair of both. `prepend` puts it first.
+    """
+    return register(self, "_forward_pre_hooks", hook, prepend=prepend, with_kwargs=with_kwargs)
+
+
+def register_forward_hook(
+    self: Module, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+    always_call: bool = False,
+) -> RemovableHandle:  # fmt: skip
+    """`hook(module, args, output)` runs after forward and may return another output.
+
+    `with_kwargs`: `hook(module, args, kwargs, output)`. `always_call`: also when forward raises, with `output=None`.
+    """
+    return register(self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs, always_called=always_call)
+
+
+def register_full_backward_pre_hook(self: Module, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    """`hook(module, grad_output)` runs when the gradients of the outputs have arrived, and may return others."""
+    return register(self, "_backward_pre_hooks", hook, prepend=prepend)
+
+
+def register_full_backward_hook(self: Module, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` runs when the gradients of the inputs are known, and may return others.
+
+    Both are tuples with an entry for each positional argument or output, None where it wants no gradient. If no input
+    wants one, it runs, and warns of that, when the gradients of the outputs have arrived.
+    """
+    return _register_backward(self, hook, True, prepend)
+
+
+def register_backward_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` of the one node that made the output: deprecated.
+
+    `grad_input` belongs to the module only where forward is a single op; use `register_full_backward_hook`.
+    """
+    return _register_backward(self, hook, False)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, args)` before the forward of every module, before the module's own hooks."""
+    return register(everywhere, "_forward_pre_hooks", hook)
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """`hook(module, args, output)` after the forward of every module, before the module's own hooks."""
+    return register(everywhere, "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_output)` for every module, before the module's own hooks."""
+    return register(everywhere, "_backward_pre_hooks", hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` for every module, before the module's own hooks."""
+    return _register_backward(everywhere, hook, True)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`Module.register_backward_hook` for every module: deprecated as that is."""
+    return _register_backward(everywhere, hook, False)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, buffer)` whenever a module registers a buffer; it may return another one."""
+    return register(everywhere, "_buffer_registration_hooks", hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, submodule)` whenever a module registers another; it may return another one."""
+    return register(everywhere, "_module_registration_hooks", hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, parameter)` whenever a module registers a parameter; it may return another one."""
+    return register(everywhere, "_parameter_registration_hooks", hook)

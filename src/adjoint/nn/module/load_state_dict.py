@@ -1,0 +1,217 @@
+"""Loading a state dict into a module and all its parts."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adjoint.core.graph.hooks import RemovableHandle
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module.hooks import Weakly, register
+from adjoint.nn.module.parameter import Parameter
+from adjoint.nn.module.state_dict import EXTRA, own_tensors, set_extra_state
+
+if TYPE_CHECKING:
+    from adjoint.nn.module.module import Module
+
+ASSIGN = "assign_to_params_buffers"
+LOST = (
+    "for {}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in "
+    "the module instead of copying them in place?)"
+)
+
+
+class IncompatibleKeys(NamedTuple):
+    """Names that the state dict lacks, and names in it for which the module has no place."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class Faults(list[str]):
+    """What is wrong with a state dict, and the writes to make once it is known that nothing is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[Callable[[], Any]] = []
+
+    def write(self) -> None:
+        """Make the writes."""
+        with Scope(recording=False):
+            for write in self.writes:
+                write()
+        self.writes.clear()
+
+
+def load_state_dict(
+    self: Module, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+) -> IncompatibleKeys:
+    """Write the tensors of `state_dict` into this module's; `assign` puts them in the place of its own.
+
+    Raises RuntimeError, and changes nothing, for other shapes, for values that are no tensors and, when `strict`, for
+    names missing or unexpected. But what a hook looks at after loading, and what a module with a
+    `_load_from_state_dict` of its own reads, is written before the rest of the dict is known to fit.
+    """
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+    given: Any = OrderedDict(state_dict)  # hooks may change it
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is not None:
+        given._metadata = metadata
+    keys, faults = IncompatibleKeys([], []), Faults()
+    _load(self, given, "", metadata or {}, assign, keys, faults)
+    if strict:
+        faults[:0] = _key_faults(keys)
+    if faults:
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults))
+    faults.write()
+    return keys
+
+
+def _load(
+    module: Module, given: Any, prefix: str, metadata: Any, assign: bool, keys: IncompatibleKeys, faults: Faults
+) -> None:
+    local = dict(metadata.get(prefix[:-1], ()), **({ASSIGN: True} if assign else {}))
+    found = faults if type(module)._load_from_state_dict is load_own else list[str]()
+    module._load_from_state_dict(given, prefix, local, True, keys.missing_keys, keys.unexpected_keys, found)
+    if found is not faults:
+        faults.extend(found)
+    for name, child in module._modules.items():
+        if child is not None:
+            below = f"{prefix}{name}."
+            part = {key: value for key, value in given.items() if key.startswith(below)}
+            _load(child, part, below, metadata, assign, keys, faults)
+    hooks = list(module._load_state_dict_post_hooks.values())
+    if hooks and not faults:
+        faults.write()
+    for hook in hooks:
+        if hook(module, keys) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                "if incompatible_keys need to be modified, it should be done inplace."
+            )
+
+
+def load_own(
+    self: Module, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
+    unexpected_keys: list[str], error_msgs: list[str],
+) -> None:  # fmt: skip
+    """Load the module's own state, without that of its parts; what is wrong is added to the lists.
+
+    Subclasses may change `state_dict` on its way here, looking at `local_metadata["version"]`.
+    """
+    for hook in list(self._load_state_dict_pre_hooks.values()):
+        hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+    faults = error_msgs if isinstance(error_msgs, Faults) else Faults()
+    own = dict(own_tensors(self))
+    for name, tensor in own.items():
+        key = prefix + name
+        if key not in state_dict:
+            if strict and (local_metadata.get("version") or 1) >= self._since.get(name, 1):
+                missing_keys.append(key)
+            continue
+        value = state_dict[key]
+        if isinstance(value, Tensor) and value.array.ndim == 1 and tensor.array.ndim == 0:
+            value = value[0]  # from when there were no tensors without dimensions
+        fault = _value_fault(key, value, tensor)
+        if fault is None:
+            put = _assign if local_metadata.get(ASSIGN) else _copy
+            if put is _copy and tensor.is_meta and not value.is_meta:
+                warnings.warn(LOST.format(key), stacklevel=2)
+            faults.writes.append(partial(put, self, name, value))
+        else:
+            error_msgs.append(fault)
+    extra = prefix + EXTRA
+    has_extra = type(self).set_extra_state is not set_extra_state
+    if has_extra and extra in state_dict:
+        set_extra = partial(self.set_extra_state, state_dict[extra])
+        if isinstance(state_dict[extra], Tensor) or not _holds_more(self, state_dict, prefix):
+            faults.writes.append(set_extra)
+        else:  # names of parts that the extra state may bring
+            set_extra()
+    elif strict and has_extra:
+        missing_keys.append(extra)
+    if strict:
+        own_names = own.keys() | ({EXTRA} if has_extra else set())
+        unexpected_keys += [
+            key for key in state_dict if key.startswith(prefix) and not _has(self, key, prefix, own_names)
+        ]
+    if faults is not error_msgs:
+        faults.write()
+
+
+def _holds_more(module: Module, state_dict: Any, prefix: str) -> bool:
+    """True if there are names below that of a part which the module has not."""
+    parts = {key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)}
+    return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
+
+
+def _has(module: Module, key: str, prefix: str, own: set[str]) -> bool:
+    name, dot, _ = key.removeprefix(prefix).partition(".")
+    return module._modules.get(name) is not None if dot else name in own
+
+
+def _key_faults(keys: IncompatibleKeys) -> list[str]:
+    kinds = (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))
+    return [f"{kind} key(s) in state_dict: {', '.join(map(_quoted, names))}. " for kind, names in kinds if names]
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _value_fault(name: str, value: Any, own: Tensor) -> str | None:
+    if not isinstance(value, Tensor):
+        return (
+            f'While copying the parameter named "{name}", expected torch.Tensor or Tensor-like object from checkpoint '
+            f"but received {type(value)}"
+        )
+    if value.array.shape != own.array.shape:
+        return (
+            f"size mismatch for {name}: copying a param with shape {value.shape} from checkpoint, the shape in "
+            f"current model is {own.shape}."
+        )
+    return None
+
+
+def _copy(module: Module, name: str, tensor: Tensor) -> None:
+    getattr(module, name).copy_(tensor)
+
+
+def _assign(module: Module, name: str, tensor: Tensor) -> None:
+    own = getattr(module, name)
+    if isinstance(own, Parameter):
+        asks = own.requires_grad
+        tensor = tensor.requires_grad_(asks) if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=asks)
+    setattr(module, name, tensor)
+
+
+def register_load_state_dict_pre_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """Let a hook see, and change, the state dict before it is loaded.
+
+    `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`.
+    """
+    return register_any_pre_hook(self, hook, with_module=True)
+
+
+def register_any_pre_hook(self: Module, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+    """As `register_load_state_dict_pre_hook`, but the hook is not given the module unless `with_module`."""
+    return register(self, "_load_state_dict_pre_hooks", Weakly(hook, self) if with_module else hook)
+
+
+def register_load_state_dict_post_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, incompatible_keys)` runs when the module and its parts are loaded.
+
+    It may change the two lists in place: what is in them in the end is what a `strict` call complains of.
+    """
+    return register(self, "_load_state_dict_post_hooks", hook)

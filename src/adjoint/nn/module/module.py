@@ -1,0 +1,251 @@
+"""The module: parameters, buffers and other modules under names, and a forward which calls functions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self
+
+from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module import (
+    hooks,
+    module_path,
+    registration,
+    traversal,
+)
+from adjoint.nn.module import (
+    load_state_dict as loading,
+)
+from adjoint.nn.module import (
+    state_dict as state,
+)
+from adjoint.nn.module import (
+    to as conversion,
+)
+from adjoint.nn.module.call_with_hooks import call_with_hooks
+from adjoint.nn.module.hooks import everywhere, hooked
+from adjoint.nn.module.parameter import Buffer, Parameter
+
+__all__ = ["Module"]
+
+
+class Module:
+    """Subclass it, call `super().__init__()`, assign parameters and modules as attributes, define `forward`.
+
+    `_version` counts what changes the outcome of a call: attributes set to another object, parameters, buffers and
+    modules registered, hooks added or removed. Values written in place do not count.
+    """
+
+    training: bool
+    _since: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
+    call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
+    _compiled_call_impl: Callable[..., Any] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            _refuse(self, args, kwargs)
+        held = self.__dict__
+        held.setdefault("_version", 0)
+        held["training"] = True
+        held["_parameters"] = {}
+        held["_buffers"] = {}
+        held["_modules"] = {}
+        held["_non_persistent_buffers_set"] = set()  # names of the buffers that are not part of the state
+        for name in hooks.NAMES & held.keys():
+            del held[name]
+        hooks.gather(self)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes. Subclasses define it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            own, shared = self._detours, everywhere._detours
+            if (own and any(own)) or (shared and any(shared)) or unusual.count:
+                if self._compiled_call_impl is not None and (not unusual.count or mode.tracer is None):
+                    return self._compiled_call_impl(*args, **kwargs)
+                return self._call_impl(*args, **kwargs)
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            module_path.add_path(error, self)
+            raise
+
+    __call__: Callable[..., Any] = _wrapped_call_impl
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        forward = self.forward
+        if unusual.count and mode.tracer is not None:
+            module_path.watch_versions(self)
+            forward = self._slow_forward
+        if hooked(self):
+            return call_with_hooks(self, forward, args, kwargs)
+        return forward(*args, **kwargs)
+
+    def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
+        return module_path.forward_in_trace(self, self.forward, args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the calls of this module from now on, hooks included; takes the arguments of `adjoint.compile`."""
+        package: Any = sys.modules[__name__.partition(".")[0]]  # the top of the package, which nn stands below
+        self._compiled_call_impl = package.compile(self._call_impl, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        held = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            if table in held and name in held[table]:
+                return held[table][name]
+        if name in hooks.NAMES:
+            hooks.make_dictionaries(self)
+            return held[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        registration.set_attribute(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        registration.delete_attribute(self, name)
+
+    def __dir__(self) -> list[str]:
+        held = self.__dict__
+        names = {*dir(type(self)), *held, *held["_parameters"], *held["_buffers"], *held["_modules"]}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        state.pop("_detours", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hooks.gather(self)
+
+    def __repr__(self) -> str:
+        extra = [line for line in self.extra_repr().split("\n") if line]
+        children = [f"({name}): {_indented(repr(child))}" for name, child in self._modules.items()]
+        if len(extra) == 1 and not children:
+            return f"{self._get_name()}({extra[0]})"
+        lines = "".join(f"\n  {line}" for line in (*extra, *children))
+        return f"{self._get_name()}({lines}\n)" if lines else f"{self._get_name()}()"
+
+    def extra_repr(self) -> str:
+        """The settings to show in the module's `repr`."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def train(self, mode: bool = True) -> Self:
+        """Set `training` here and in all parts, by `train` of each. Raises ValueError unless `mode` is a bool."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Clear `training` here and in all parts."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Ask for the gradients of all parameters, or no longer."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of all parameters, or fill them with zeros."""
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad = None if set_to_none else parameter.grad.detach().zero_()
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` on every part, children before their parents."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def children(self) -> Iterator[Module]:
+        """The modules registered here, each once."""
+        return (module for _, module in self.named_children())
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters here and, unless told otherwise, below, each once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers here and, unless told otherwise, below, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    register_parameter = registration.register_parameter
+    register_buffer = registration.register_buffer
+    register_module = registration.register_module
+    add_module = registration.register_module
+
+    named_children = traversal.named_children
+    named_modules = traversal.named_modules
+    named_parameters = traversal.named_parameters
+    named_buffers = traversal.named_buffers
+    get_submodule = traversal.get_submodule
+    set_submodule = traversal.set_submodule
+    get_parameter = traversal.get_parameter
+    get_buffer = traversal.get_buffer
+
+    to = conversion.to
+    float = conversion.to_float
+    double = conversion.to_double
+    half = conversion.to_half
+    bfloat16 = conversion.to_bfloat16
+    cpu = conversion.to_cpu
+    cuda = ipu = xpu = mtia = conversion.to_accelerator
+    type = conversion.to_type
+    to_empty = conversion.to_empty
+    share_memory = conversion.share_memory
+    _apply = conversion.convert_tensors
+
+    state_dict = state.state_dict
+    load_state_dict = loading.load_state_dict
+    get_extra_state = state.get_extra_state
+    set_extra_state = state.set_extra_state
+    _save_to_state_dict = state.save_own
+    _load_from_state_dict = loading.load_own
+    register_state_dict_pre_hook = state.register_state_dict_pre_hook
+    register_state_dict_post_hook = state.register_state_dict_post_hook
+    _register_state_dict_hook = state.register_returning_hook
+    register_load_state_dict_pre_hook = loading.register_load_state_dict_pre_hook
+    register_load_state_dict_post_hook = loading.register_load_state_dict_post_hook
+    _register_load_state_dict_pre_hook = loading.register_any_pre_hook
+
+    register_forward_pre_hook = hooks.register_forward_pre_hook
+    register_forward_hook = hooks.register_forward_hook
+    register_full_backward_pre_hook = hooks.register_full_backward_pre_hook
+    register_full_backward_hook = hooks.register_full_backward_hook
+    register_backward_hook = hooks.register_backward_hook
+
+
+def _refuse(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    name = type(module).__name__
+    if kwargs:
+        raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+registration.TABLES = (
+    ("_parameters", Parameter, "parameter", "nn.Parameter or None"),
+    ("_modules", Module, "child module", "nn.Module or None"),
+    ("_buffers", Buffer, "buffer", "nn.Buffer, Tensor or None"),
+)

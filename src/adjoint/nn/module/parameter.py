@@ -1,0 +1,55 @@
+"""Tensors that a module keeps: parameters, which are trained, and buffers, which are not."""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeVar
+
+from adjoint.core.runtime.package_name import spoken
+from adjoint.core.tensor.construction import as_array
+from adjoint.core.tensor.external_aliases import take_over
+from adjoint.core.tensor.storage import share
+from adjoint.core.tensor.tensor import Tensor, fill
+from adjoint.core.tensor.torch_function import disabled
+
+
+class Parameter(Tensor):
+    """A leaf that a module registers when it is assigned as an attribute. Shares the memory of `data`."""
+
+    __slots__ = ()
+    __torch_function__ = disabled
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+        return _made(cls, data).requires_grad_(requires_grad)
+
+
+class Buffer(Tensor):
+    """A tensor that a module registers as a buffer when it is assigned as an attribute.
+
+    Buffers that are not `persistent` are left out of the state dict. Shares the memory of `data`.
+    """
+
+    __slots__ = ()
+    __torch_function__ = disabled
+    persistent: bool
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
+        made = _made(cls, data)
+        made.persistent = persistent
+        return made
+
+
+for _kind in (Parameter, Buffer):
+    spoken.place(_kind, "nn.parameter")
+Kind = TypeVar("Kind", bound=Tensor)
+
+
+def _made(kind: type[Kind], data: Any) -> Kind:
+    """A tensor of this class on the memory of `data`, without its history; without elements if that is None."""
+    made = object.__new__(kind)
+    if isinstance(data, Tensor):
+        fill(made, data.array)
+        share(data, made)
+    else:
+        fill(made, as_array(() if data is None else data))
+        take_over(made, data)
+    return made

@@ -1,0 +1,174 @@
+"""Names under which a module holds parameters, buffers and other modules, apart from its plain attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.nn.module.hooks import CALLED, COMPILED, everywhere, gather
+from adjoint.nn.module.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from adjoint.nn.module.module import Module
+
+# Where the values of a type are registered, how they are called, and what a name there accepts.
+TABLES: tuple[tuple[str, type, str, str], ...] = ()
+MISSING = object()
+
+
+def set_attribute(module: Module, name: str, value: Any) -> None:
+    """`module.name = value`: registers parameters, buffers and modules, keeps anything else as it is.
+
+    Raises TypeError where a registered name would get a value of another kind, AttributeError before `__init__`.
+    """
+    held = module.__dict__
+    for table, kind, what, accepted in TABLES:
+        names = held.get(table)
+        if isinstance(value, kind):
+            if names is None:
+                plural = "parameters" if kind is Parameter else what.removeprefix("child ")
+                raise AttributeError(f"cannot assign {plural} before Module.__init__() call")
+            if names.get(name) is value:
+                return
+            if table != "_buffers":
+                _forget(module, name, table)
+            _HOLD[table](module, name, value)
+            return
+        if names is not None and name in names:
+            if value is not None and not (table == "_buffers" and isinstance(value, Tensor)):
+                raise TypeError(f"cannot assign '{_typename(value)}' as {what} '{name}' ({accepted} expected)")
+            if names[name] is not value:
+                names[name] = _announced(module, table, name, value)
+                count_change(module)
+            return
+    if held.get(name, MISSING) is not value:
+        object.__setattr__(module, name, value)
+        if name == COMPILED or name in CALLED:
+            gather(module)
+        count_change(module)
+
+
+def delete_attribute(module: Module, name: str) -> None:
+    """`del module.name`."""
+    for table, *_ in TABLES:
+        if name in module.__dict__.get(table, ()):
+            _forget(module, name)
+            break
+    else:
+        object.__delattr__(module, name)
+    count_change(module)
+
+
+def count_change(module: Module) -> None:
+    """Note that calls of `module` may do something else from now on."""
+    held = module.__dict__
+    held["_version"] = held.get("_version", 0) + 1
+
+
+def register_parameter(self: Module, name: str, param: Parameter | None) -> None:
+    """Hold `param`, or keep the name free for one with None.
+
+    Raises KeyError for a name that is taken or has dots, TypeError for other values, ValueError for a non-leaf.
+    """
+    _check_name(self, "parameter", name, "_parameters")
+    if param is not None and not isinstance(param, Parameter):
+        raise TypeError(
+            f"cannot assign '{_typename(param)}' object to parameter '{name}' (nn.Parameter or None required)"
+        )
+    if param is not None and not param.is_leaf:
+        raise ValueError(
+            f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+            f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+        )
+    self._parameters[name] = _announced(self, "_parameters", name, param)
+    count_change(self)
+
+
+def register_buffer(self: Module, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+    """Hold `tensor`, which is not trained; part of the state dict if `persistent`.
+
+    Raises KeyError for a name that is taken or has dots, TypeError for other values.
+    """
+    _check_name(self, "buffer", name, "_buffers")
+    if tensor is not None and not isinstance(tensor, Tensor):
+        raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (Tensor or None required)")
+    self._buffers[name] = _announced(self, "_buffers", name, tensor)
+    if persistent:
+        self._non_persistent_buffers_set.discard(name)
+    else:
+        self._non_persistent_buffers_set.add(name)
+    count_change(self)
+
+
+def register_module(self: Module, name: str, module: Module | None) -> None:
+    """Hold `module` as a part of this one.
+
+    Raises KeyError for a name that is taken or has dots, TypeError for other values.
+    """
+    if module is not None and not isinstance(module, _module_type()):
+        raise TypeError(f"{_typename(module)} is not a Module subclass")
+    _check_name(self, "module", name, "_modules")
+    self._modules[name] = _announced(self, "_modules", name, module)
+    count_change(self)
+
+
+def _announced(module: Module, table: str, name: str, value: Any) -> Any:
+    """What the hooks for registrations of all modules make of `value`. Raises TypeError if that is of another kind."""
+    what = _KINDS[table]
+    hooks = everywhere.__dict__[f"_{what}_registration_hooks"]
+    if not hooks or (value is None and what == "parameter"):
+        return value
+    kind = {"parameter": Parameter, "buffer": Tensor, "module": _module_type()}[what]
+    for hook in list(hooks.values()):
+        given = hook(module, name, value)
+        if given is not None and not isinstance(given, kind):
+            raise TypeError(f"a {what} registration hook returned '{_typename(given)}' for {what} '{name}'")
+        value = value if given is None else given
+    return value
+
+
+def _check_name(module: Module, what: str, name: Any, table: str) -> None:
+    if table not in module.__dict__:
+        raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{what} name should be a string. Got {_typename(name)}")
+    if "." in name:
+        raise KeyError(f'{what} name can\'t contain "."' + (f", got: {name}" if what == "module" else ""))
+    if not name:
+        raise KeyError(f'{what} name can\'t be empty string ""')
+    if name not in module.__dict__[table] and hasattr(module, name):
+        raise KeyError(f"attribute '{name}' already exists")
+
+
+def _forget(module: Module, name: str, keep: str | None = None) -> None:
+    """Remove `name` from the plain attributes and from all tables but `keep`."""
+    held = module.__dict__
+    held.pop(name, None)
+    for table, *_ in TABLES:
+        if table != keep:
+            held[table].pop(name, None)
+    if keep != "_buffers":
+        held["_non_persistent_buffers_set"].discard(name)
+
+
+def _set_buffer(module: Module, name: str, value: Buffer) -> None:
+    register_buffer(module, name, value, value.persistent)
+
+
+def _set_module(module: Module, name: str, value: Any) -> None:
+    """Hides what the class calls `name`; a class may look here for the names that it does not find."""
+    module._modules[name] = _announced(module, "_modules", name, value)
+    count_change(module)
+
+
+def _module_type() -> type:
+    return TABLES[1][1]
+
+
+def _typename(value: Any) -> str:
+    kind = value if isinstance(value, type) else type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+_KINDS = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
+_HOLD: dict[str, Any] = {"_parameters": register_parameter, "_modules": _set_module, "_buffers": _set_buffer}

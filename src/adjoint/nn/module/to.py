@@ -1,0 +1,181 @@
+"""Bringing a module's floating tensors to another dtype; the parameters stay the objects they are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from adjoint.core.dtype import dtype as dtypes
+from adjoint.core.dtype.device import device as Device
+from adjoint.core.dtype.device import is_meta, require_cpu
+from adjoint.core.dtype.dtype import as_dtype
+from adjoint.core.runtime.mode import Scope, unusual
+from adjoint.core.tensor.memory_format import memory_format as MemoryFormat
+from adjoint.core.tensor.meta import Absent, moved
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty_like
+
+if TYPE_CHECKING:
+    from adjoint.nn.module.module import Module
+
+ModuleType = TypeVar("ModuleType", bound="Module")
+
+
+def to(
+    self: ModuleType, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+    copy: bool = False, memory_format: Any = None,
+) -> ModuleType:  # fmt: skip
+    """Floating and complex parameters and buffers in another dtype: `to(dtype)`, `to(tensor)`, `to("cpu")`.
+
+    Those with as many dimensions as a `memory_format` orders come to lie as it says. Raises TypeError for a dtype that
+    is neither floating nor complex, RuntimeError for a device that is not here and for `copy`. To "meta" loses values.
+    """
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
+    for place, given in enumerate(args):
+        if isinstance(given, Tensor):
+            dtype = given.dtype
+        elif isinstance(given, MemoryFormat):
+            memory_format = given
+        elif place == 0 and (given is None or isinstance(given, (str, Device)) or type(given) is int):
+            device = given
+        elif isinstance(given, bool):
+            _check_flag(args, place)
+        else:
+            dtype = _dtype(given)
+    if device is not None and (is_meta(device) or unusual.absent):
+        self._apply(partial(_moved, device=device))
+    ranks: tuple[int, ...] = ()
+    if memory_format is not None:
+        ranks = (len(memory_format.order),) if memory_format.order else (4, 5)
+
+    def lying(t: Tensor) -> Tensor:
+        return t.to(memory_format=memory_format) if t.ndim in ranks else t
+
+    if dtype is None:
+        return self._apply(lying if ranks else _as_it_is)
+    target = as_dtype(dtype)
+    if not target.is_floating_point and not target.is_complex:
+        raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={target!r}")
+    if target.is_complex:
+        warnings.warn(
+            "Complex modules are a new feature under active development whose design may change, and some modules "
+            "might not work as expected when using complex tensors as parameters or buffers.",
+            stacklevel=2,
+        )
+    return self._apply(lambda t: lying(t.to(target) if t.is_floating_point() or t.is_complex() else t))
+
+
+def _check_flag(args: tuple[Any, ...], place: int) -> None:
+    """Raise TypeError unless a bool stands behind a dtype or a tensor: it says whether to wait."""
+    if place == 0 or not isinstance(args[place - 1], (dtypes.dtype, Tensor)):
+        raise TypeError(f"to() received an invalid combination of arguments - got ({_types(args)})")
+
+
+def _dtype(given: Any) -> Any:
+    try:
+        return as_dtype(given)
+    except TypeError as error:
+        raise TypeError(f"to() received an invalid combination of arguments - got ({_types((given,))})") from error
+
+
+def _types(args: tuple[Any, ...]) -> str:
+    return ", ".join(type(arg).__name__ for arg in args)
+
+
+def to_float(self: ModuleType) -> ModuleType:
+    """Floating parameters and buffers as float32."""
+    return _floating_to(self, dtypes.float32)
+
+
+def to_double(self: ModuleType) -> ModuleType:
+    """Floating parameters and buffers as float64."""
+    return _floating_to(self, dtypes.float64)
+
+
+def to_half(self: ModuleType) -> ModuleType:
+    """Floating parameters and buffers as float16."""
+    return _floating_to(self, dtypes.float16)
+
+
+def to_bfloat16(self: ModuleType) -> ModuleType:
+    """Floating parameters and buffers as bfloat16."""
+    return _floating_to(self, dtypes.bfloat16)
+
+
+def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
+    """All parameters and buffers as `Tensor.type` converts them: integers too."""
+    return self._apply(lambda t: t.type(dst_type))
+
+
+def to_empty(self: ModuleType, *, device: Any, recurse: bool = True) -> ModuleType:
+    """The parameters and buffers here and, unless told otherwise, below with values that are not set."""
+    return self._apply(partial(empty_like, device=device), recurse)
+
+
+def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
+    """Raises RuntimeError: there is no device other than the CPU."""
+    require_cpu("cuda" if device is None else device)
+    return self
+
+
+def share_memory(self: ModuleType) -> ModuleType:
+    """Let other processes see the parameters and buffers. Raises RuntimeError where one has no shape yet."""
+    for tensor in (*self.parameters(), *self.buffers()):
+        if type(tensor).share_memory_ is not Tensor.share_memory_:
+            tensor.share_memory_()
+    return self._apply(lambda t: t.share_memory_())
+
+
+def to_cpu(self: ModuleType) -> ModuleType:
+    """The module itself: it is on the CPU. Raises NotImplementedError where it is without values."""
+    return self._apply(partial(_moved, device="cpu") if unusual.absent else _as_it_is)
+
+
+def _floating_to(module: ModuleType, target: dtypes.dtype) -> ModuleType:
+    return module._apply(lambda t: t.to(target) if t.is_floating_point() else t)
+
+
+def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = True) -> ModuleType:
+    """Replace the values of all parameters and their gradients, and all buffers, by `fn` of them, the parts' first.
+
+    Each part does so by its own `_apply`, which may bring along what else it holds.
+    """
+    if recurse:
+        for child in self.children():
+            child._apply(fn)
+    with Scope(recording=False):
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            grad = parameter._grad
+            _put(parameter, fn)
+            if grad is not None:
+                _put(grad, fn)
+        for name, buffer in self._buffers.items():
+            made = None if buffer is None else fn(buffer)
+            if made is not buffer:
+                setattr(self, name, made)
+    return self
+
+
+def _put(tensor: Any, fn: Callable[[Any], Any]) -> None:
+    value = tensor.detach()
+    made = fn(value)
+    if made is not value:
+        tensor.data = made
+
+
+def _moved(tensor: Tensor, device: Any) -> Tensor:
+    if type(tensor.array) is Absent and not is_meta(device):
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+            "torch.nn.Module.to() when moving module from meta to a different device."
+        )
+    return moved(tensor, device)
+
+
+def _as_it_is(tensor: Any) -> Any:
+    return tensor

@@ -1,0 +1,152 @@
+"""Tensors of modules whose shapes are not known yet, and how a module learns them from its first input."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import empty
+from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Buffer, Parameter
+
+__all__ = ["LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+
+
+class Uninitialized(Tensor):
+    """A tensor without a shape, until `materialize` gives it one."""
+
+    __slots__ = ()
+    becomes: ClassVar[type[Tensor]]
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Take a shape, and become an ordinary tensor of this type, whose values are not set."""
+        values = empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
+        with Scope(recording=False):
+            self.data = values
+        kind: Any = self.becomes
+        self.__class__ = kind
+
+    @property
+    def shape(self) -> Any:
+        """None yet: raises RuntimeError."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        """Nothing yet: raises RuntimeError."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self, **_: Any) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            kind: Any = type(self)
+            memo[id(self)] = kind(self.requires_grad, None, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+class UninitializedParameter(Uninitialized, Parameter):
+    """A parameter whose shape the first input of its module says."""
+
+    __slots__ = ()
+    becomes = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Self:
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(Uninitialized, Buffer):
+    """A buffer whose shape the first input of its module says."""
+
+    __slots__ = ()
+    becomes = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Self:
+        made = super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent)
+        return made.requires_grad_(requires_grad)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer has no shape yet."""
+    return isinstance(param, Uninitialized)
+
+
+def refuse_lazy(param: Any, what: str, doing: str) -> None:
+    """Raise ValueError if a parameter that `what` is to work on has no shape yet."""
+    if is_lazy(param):
+        raise ValueError(
+            f"The module passed to `{what}` can't have uninitialized parameters. Make sure to run the dummy forward "
+            f"before applying {doing}"
+        )
+
+
+class LazyModuleMixin:
+    """Put it before a Module among the bases, and define `initialize_parameters`, which is given the first input.
+
+    It must `materialize` all parameters and buffers of the module that are uninitialized. The module then is of the
+    class `cls_to_become`, if that is not None. Raises RuntimeError if some are left.
+    """
+
+    cls_to_become: ClassVar[type[Any] | None] = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own: Any = self
+        own._load_hook = own._register_load_state_dict_pre_hook(own._lazy_load_hook)
+        own._initialize_hook = own.register_forward_pre_hook(own._infer_parameters, with_kwargs=True)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Give all parameters their shapes. Subclasses define it."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer has no shape yet."""
+        own: Any = self
+        return any(map(is_lazy, (*own._parameters.values(), *own._buffers.values())))
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        own: Any = self
+        held = [
+            *own._parameters.items(),
+            *((n, b) for n, b in own._buffers.items() if n not in own._non_persistent_buffers_set),
+        ]
+        for name, tensor in held:
+            if tensor is not None:
+                destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
+
+    def _lazy_load_hook(self, state_dict: Any, prefix: str, *_: Any) -> None:
+        """Take the shapes of the tensors that are about to be loaded."""
+        own: Any = self
+        for name, tensor in (*own._parameters.items(), *own._buffers.items()):
+            given = state_dict.get(prefix + name)
+            if given is not None and is_lazy(tensor) and not is_lazy(given):
+                tensor.materialize(given.shape)
+
+    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
+        for name in ("_initialize_hook", "_load_hook"):
+            getattr(module, name).remove()
+            delattr(module, name)
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+    def _replicate_for_data_parallel(self) -> Module:
+        raise RuntimeError(
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to "
+            "correctly initialize the modules"
+        )

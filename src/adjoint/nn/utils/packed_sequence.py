@@ -1,0 +1,245 @@
+"""Sequences of different lengths: padded to one tensor, or packed so that each time has a row for those that last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.creation.creation import full
+from adjoint.functions.shape.join import cat
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import movement
+
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_Fields):
+    """`data` (N, …): the rows of the first time, of the second, …; `batch_sizes` (T,) says how many each time has.
+
+    The sequences stand in the order of their lengths, the longest first: they are the given ones at `sorted_indices`,
+    and `unsorted_indices` leads back.
+    """
+
+    def __new__(
+        cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Self:  # fmt: skip
+        if batch_sizes is None:
+            if not (isinstance(data, (list, tuple)) and len(data) == 2):
+                raise ValueError("Expected data to be a list or tuple of length 2")
+            data, batch_sizes = data
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """With `data` converted as `Tensor.to` does it."""
+        data = self.data.to(*args, **kwargs)
+        return self if data is self.data else type(self)(data, *self[1:])
+
+    def cpu(self) -> Self:
+        """The same: there is no other device."""
+        return self
+
+    def double(self) -> Self:
+        """With `data` as float64."""
+        return self._converted(lambda data: data.double())
+
+    def float(self) -> Self:
+        """With `data` as float32."""
+        return self._converted(lambda data: data.float())
+
+    def half(self) -> Self:
+        """With `data` as float16."""
+        return self._converted(lambda data: data.half())
+
+    def long(self) -> Self:
+        """With `data` as int64."""
+        return self._converted(lambda data: data.long())
+
+    def int(self) -> Self:
+        """With `data` as int32."""
+        return self._converted(lambda data: data.int())
+
+    def short(self) -> Self:
+        """With `data` as int16."""
+        return self._converted(lambda data: data.short())
+
+    def char(self) -> Self:
+        """With `data` as int8."""
+        return self._converted(lambda data: data.char())
+
+    def byte(self) -> Self:
+        """With `data` as uint8."""
+        return self._converted(lambda data: data.byte())
+
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
+
+    def is_pinned(self) -> bool:
+        """False."""
+        return False
+
+    def _converted(self, convert: Callable[[Any], Any]) -> Self:
+        data = convert(self.data)
+        return self if data is self.data else type(self)(data, *self[1:])
+
+
+def sizes_of(sequence: PackedSequence) -> list[Any]:
+    """How many rows each time has, as integers: known even while a step is traced that packs the sequence itself."""
+    known: list[Any] | None = sequence.__dict__.get("sizes")
+    return sequence.batch_sizes.tolist() if known is None else known
+
+
+def packed_like(sequence: PackedSequence, data: Tensor) -> PackedSequence:
+    """Other rows in the places of those of `sequence`."""
+    packed = PackedSequence(data, *sequence[1:])
+    packed.__dict__.update(sequence.__dict__)
+    return packed
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes this one."""
+    return None if permutation is None else permutation.argsort()
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """The first `lengths[b]` elements of each sequence b of (T, B, …), or (B, T, …) if `batch_first`, without padding.
+
+    Raises RuntimeError for lengths below 1, too many or too few, or not falling unless `enforce_sorted` is False, and
+    for no elements.
+    """
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
+    given = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    sorted_indices = None
+    if not enforce_sorted:
+        order = np.argsort(np.negative(given), kind="stable")
+        given = [given[i] for i in order]
+        sorted_indices = constant(order)
+        input = input.index_select(0 if batch_first else 1, sorted_indices)
+    steps, batch = input.array.shape[1::-1] if batch_first else input.array.shape[:2]
+    _check_lengths(given, steps, batch)
+    sizes = [sum(n > t for n in given) for t in range(given[0])]
+    at = [(b * steps + t) if batch_first else (t * batch + b) for t, size in enumerate(sizes) for b in range(size)]
+    data = movement.reshape(input, shape=(steps * batch, *input.array.shape[2:])).index_select(0, _integers(at))
+    packed = PackedSequence(data, _integers(sizes), sorted_indices)
+    packed.__dict__["sizes"] = sizes
+    return packed
+
+
+def _check_lengths(lengths: Sequence[Any], steps: Any, batch: Any) -> None:
+    if len(lengths) != batch:
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size={batch})"
+        )
+    if any(n < 1 for n in lengths):
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
+    if any(a < b for a, b in pairwise(lengths)):
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement"
+        )
+    if lengths[0] > steps:
+        raise RuntimeError(f"Expected lengths of at most {steps}, the times of the input, but got {lengths[0]}")
+
+
+def _integers(numbers: Any) -> Tensor:
+    return constant(np.asarray(numbers, np.int64))
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: Any = 0.0, total_length: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The sequences as (T, B, …), or (B, T, …) if `batch_first`, filled up with `padding_value`; their lengths (B,).
+
+    T is the longest length, or `total_length`. Raises ValueError if that is less.
+    """
+    sizes = sizes_of(sequence)
+    steps = len(sizes) if total_length is None else total_length
+    if steps < len(sizes):
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, but got "
+            f"total_length={total_length} and max sequence length being {len(sizes)}"
+        )
+    data, back = sequence.data, sequence.unsorted_indices
+    at, there = np.zeros((steps, sizes[0]), np.int64), np.zeros((steps, sizes[0]), np.bool_)
+    for t, (start, size) in enumerate(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True)):
+        at[t, :size], there[t, :size] = np.arange(start, start + size), True
+    lengths = _integers(there.sum(0))
+    if batch_first:
+        at, there = at.T, there.T
+    rest = data.array.shape[1:]
+    rows = movement.reshape(data.index_select(0, _integers(at.ravel())), shape=(*at.shape, *rest))
+    held = constant(there.reshape(*at.shape, *(1 for _ in rest)).copy())
+    padded: Any = select.where(held, rows, full((), padding_value, dtype=data.dtype))
+    if back is None:
+        return padded, lengths
+    return padded.index_select(0 if batch_first else 1, back), lengths.index_select(0, back)
+
+
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Sequences (Tᵢ, …) as one tensor (T, B, …), or (B, T, …) if `batch_first`, the shorter ones filled up.
+
+    Raises RuntimeError for what is no iterable of tensors, and for another side than "left" and "right".
+    """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    given: list[Any] = list(sequences)
+    if not given:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(x.array.shape[0] for x in given)
+    padded = []
+    for x in given:
+        missing = longest - x.array.shape[0]
+        fill = full((missing, *x.array.shape[1:]), padding_value, dtype=given[0].dtype)
+        both = (fill, x) if padding_side == "left" else (x, fill)
+        padded.append((cat(both) if missing else x).unsqueeze(0 if batch_first else 1))
+    return cat(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
+    """Each sequence b of (T, B, …), or (B, T, …) if `batch_first`, cut to its length: what `pad_sequence` was given."""
+    dim = 0 if batch_first else 1
+    given = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return [x[:n] for x, n in zip(padded_sequences.unbind(dim), given, strict=True)]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences (Tᵢ, …) packed. Raises RuntimeError unless they come longest first or `enforce_sorted` is False."""
+    lengths = [x.array.shape[0] for x in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences that were packed."""
+    padded, _ = pad_packed_sequence(packed_sequences, batch_first=True)
+    lengths = np.sum([np.arange(sizes_of(packed_sequences)[0]) < n for n in sizes_of(packed_sequences)], axis=0)
+    back = packed_sequences.unsorted_indices
+    return unpad_sequence(padded, lengths if back is None else lengths[back.tolist()], batch_first=True)

@@ -1,0 +1,337 @@
+"""Pruning methods: what chooses the elements of a parameter to leave out, and leaves them out before each call."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from adjoint.core.runtime.mode import Scope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import ones_like, zeros_like
+from adjoint.functions.creation.random import rand, rand_like
+from adjoint.functions.reduction.reduce import norm, topk
+
+__all__ = [
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
+    "RandomStructured", "RandomUnstructured",
+]  # fmt: skip
+
+
+class BasePruningMethod(ABC):
+    """Before each call of a module: name = name_orig · name_mask.
+
+    A method says which elements the mask leaves out (`compute_mask`), and what it chooses between (`PRUNING_TYPE`):
+    "unstructured" elements, "structured" slices along `dim`, or "global", whatever the masks before it left out.
+    """
+
+    PRUNING_TYPE: ClassVar[str]
+    _tensor_name: str
+
+    @abstractmethod
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        """The mask of tensor `t`, or of its importance: 0 where it is left out, besides where `default_mask` is 0."""
+
+    def __call__(self, module: Any, inputs: Any) -> None:
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    @classmethod
+    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+        """Prune the parameter by this method, made of the arguments, after those that prune it already.
+
+        Unless scores are given, it judges the parameter as these left it: what they left out counts as 0.
+
+        Raises AssertionError if the scores have not the parameter's shape.
+        """
+        key, held = hook_of(module, name)
+        made = cls(*args, **kwargs)
+        made._tensor_name = name
+        method = made if held is None else _together(held, made)
+        original = getattr(module, name if held is None else f"{name}_orig")
+        before = ones_like(original) if held is None else getattr(module, f"{name}_mask").detach().clone()
+        if importance_scores is not None and importance_scores.shape != original.shape:
+            raise AssertionError(
+                f"importance_scores should have the same shape as parameter {name} of {module}, "
+                f"got {importance_scores.shape} vs {original.shape}"
+            )
+        with Scope(recording=False):
+            scores = getattr(module, name) if importance_scores is None else importance_scores
+            mask = method.compute_mask(scores, before)
+        if held is None:
+            module.register_parameter(f"{name}_orig", original)
+            del module._parameters[name]
+        else:
+            del module._forward_pre_hooks[key]
+        module.register_buffer(f"{name}_mask", mask)
+        setattr(module, name, method.apply_mask(module))
+        module.register_forward_pre_hook(method)
+        return method
+
+    def apply_mask(self, module: Any) -> Any:
+        """The parameter without the elements that the mask leaves out."""
+        original = getattr(module, f"{self._tensor_name}_orig")
+        return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
+
+    def prune(self, t: Tensor, default_mask: Any = None, importance_scores: Any = None) -> Any:
+        """`t` without the elements that the method leaves out of it."""
+        if importance_scores is not None and importance_scores.shape != t.shape:
+            raise AssertionError("importance_scores should have the same shape as tensor t")
+        scores = t if importance_scores is None else importance_scores
+        return t * self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
+
+    def remove(self, module: Any) -> None:
+        """Make the parameter, as it is pruned, an ordinary one again."""
+        name = self._tensor_name
+        original = getattr(module, f"{name}_orig")
+        original.data = self.apply_mask(module).detach()
+        for each in (name, f"{name}_orig", f"{name}_mask"):
+            delattr(module, each)
+        setattr(module, name, original)
+
+
+def hook_of(module: Any, name: str) -> tuple[Any, Any]:
+    """The key and the method by which the parameter is pruned; None and None if it is not."""
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
+            return key, hook
+    return None, None
+
+
+def _together(held: BasePruningMethod, made: BasePruningMethod) -> PruningContainer:
+    out = held if isinstance(held, PruningContainer) else PruningContainer(held)
+    out.add_pruning_method(made)
+    return out
+
+
+class PruningContainer(BasePruningMethod):
+    """Methods which prune a parameter one after another: each chooses between what those before it left."""
+
+    PRUNING_TYPE = "container"
+
+    def __init__(self, *args: Any) -> None:
+        self._pruning_methods: tuple[Any, ...] = ()
+        for method in args:
+            if not self._pruning_methods:
+                self._tensor_name = getattr(method, "_tensor_name", "")
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method: Any) -> None:
+        """Prune by this method too. Raises TypeError if it is none, ValueError if it is another parameter's."""
+        if not isinstance(method, BasePruningMethod):
+            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+        if method._tensor_name != self._tensor_name:
+            raise ValueError(
+                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to "
+                f"PruningContainer {self}. Found '{method._tensor_name}'"
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self) -> int:
+        return len(self._pruning_methods)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._pruning_methods[idx]
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        """`default_mask`, without what the newest method leaves out of what it holds."""
+        method = self._pruning_methods[-1]
+        mask = default_mask.to(t.dtype).clone()
+        part = _held(method, mask)
+        mask[part] = method.compute_mask(t[part], mask[part]).to(mask.dtype)
+        return mask
+
+
+def _held(method: BasePruningMethod, mask: Any) -> Any:
+    """The part of a tensor that the method chooses from, as an index."""
+    if method.PRUNING_TYPE == "unstructured":
+        return mask == 1
+    every = [slice(None)] * mask.ndim
+    if method.PRUNING_TYPE == "structured":
+        dim = getattr(method, "dim", 0) % mask.ndim
+        every[dim] = mask.sum(_others(mask, dim)) != 0
+    elif method.PRUNING_TYPE != "global":
+        raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+    return tuple(every)
+
+
+class Identity(BasePruningMethod):
+    """Leaves out nothing."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        return default_mask
+
+    @classmethod
+    def apply(cls, module: Any, name: str) -> Any:  # type: ignore[override]
+        """Prune the parameter of nothing."""
+        return super().apply(module, name)
+
+
+class CustomFromMask(BasePruningMethod):
+    """Leaves out the elements where `mask` is 0."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Any) -> None:
+        self.mask = mask
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        return default_mask * self.mask.to(default_mask.dtype)
+
+    @classmethod
+    def apply(cls, module: Any, name: str, mask: Any) -> Any:  # type: ignore[override]
+        """Prune the parameter by this mask."""
+        return super().apply(module, name, mask=mask)
+
+
+class _Unstructured(BasePruningMethod):
+    """Leaves out elements one by one: this many, or this part of them."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: float) -> None:
+        check_amount(amount)
+        self.amount = amount
+
+
+class RandomUnstructured(_Unstructured):
+    """Leaves out elements at random: this many, or this part of them."""
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        count = counted(self.amount, t.numel())
+        return _without(default_mask, topk(rand_like(t).reshape(-1), count)[1] if count else None)
+
+    @classmethod
+    def apply(cls, module: Any, name: str, amount: float) -> Any:  # type: ignore[override]
+        """Prune the parameter of this many elements, or this part of them."""
+        return super().apply(module, name, amount=amount)
+
+
+class L1Unstructured(_Unstructured):
+    """Leaves out the elements of least size: this many, or this part of them."""
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        count = counted(self.amount, t.numel())
+        return _without(default_mask, topk(t.abs().reshape(-1), count, largest=False)[1] if count else None)
+
+    @classmethod
+    def apply(cls, module: Any, name: str, amount: float, importance_scores: Any = None) -> Any:  # type: ignore[override]
+        """Prune the parameter of this many elements, or this part of them, those of least score if there are scores."""
+        return super().apply(module, name, amount=amount, importance_scores=importance_scores)
+
+
+def _without(mask: Any, places: Any) -> Any:
+    out = mask.clone().contiguous()
+    if places is not None:
+        out.view(-1)[places] = 0
+    return out
+
+
+class RandomStructured(BasePruningMethod):
+    """Leaves out slices along `dim` at random: this many, or this part of them."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: float, dim: int = -1) -> None:
+        check_amount(amount)
+        self.amount = amount
+        self.dim = dim
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        dim, count = _sliced(t, self.dim, self.amount)
+        if not count:
+            return default_mask
+        drawn = rand(t.shape[dim])
+        return default_mask * _slices(t, dim, drawn > drawn.sort()[0][count - 1]).to(default_mask.dtype)
+
+    @classmethod
+    def apply(cls, module: Any, name: str, amount: float, dim: int = -1) -> Any:  # type: ignore[override]
+        """Prune the parameter of this many slices, or this part of them."""
+        return super().apply(module, name, amount=amount, dim=dim)
+
+
+class LnStructured(BasePruningMethod):
+    """Leaves out the slices along `dim` of least n-norm: this many, or this part of them."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
+        check_amount(amount)
+        self.amount = amount
+        self.n = n
+        self.dim = dim
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        dim, count = _sliced(t, self.dim, self.amount)
+        if not count:
+            return default_mask
+        kept = zeros_like(norms(t, self.n, dim))
+        kept[topk(norms(t, self.n, dim), t.shape[dim] - count)[1]] = 1
+        return default_mask * _slices(t, dim, kept).to(default_mask.dtype)
+
+    @classmethod
+    def apply(cls, module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> Any:  # type: ignore[override]
+        """Prune the parameter of this many slices, or this part of them, by their scores if there are scores."""
+        return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
+
+
+def _sliced(t: Any, dim: int, amount: float) -> tuple[int, int]:
+    """The dimension from the front, and how many of its slices to leave out."""
+    check_slices(t)
+    check_dim(t, dim)
+    return dim % t.ndim, counted(amount, t.shape[dim])
+
+
+def _slices(t: Any, dim: int, kept: Any) -> Any:
+    shape = [1] * t.ndim
+    shape[dim] = -1
+    return kept.reshape(shape).expand(t.shape)
+
+
+def norms(t: Any, n: Any, dim: int) -> Any:
+    """The n-norm of each slice along `dim`."""
+    check_dim(t, dim)
+    return norm(t, n, _others(t, dim))
+
+
+def _others(t: Any, dim: int) -> tuple[int, ...]:
+    return tuple(d for d in range(t.ndim) if d != dim % t.ndim)
+
+
+def check_amount(amount: Any) -> None:
+    """Raise TypeError unless it is a number, ValueError unless it is a part of 1 or a count."""
+    if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    if amount < 0 or (isinstance(amount, float) and amount > 1):
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+
+
+def check_count(amount: Any, tensor_size: int) -> None:
+    """Raise ValueError if it is a count of more than there are."""
+    if isinstance(amount, int) and amount > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def counted(amount: Any, tensor_size: int) -> int:
+    """How many of `tensor_size` to leave out."""
+    check_count(amount, tensor_size)
+    return amount if isinstance(amount, int) else round(amount * tensor_size)
+
+
+def check_slices(t: Any) -> None:
+    """Raise ValueError if there are no slices."""
+    if t.ndim <= 1:
+        raise ValueError(
+            "Structured pruning can only be applied to multidimensional tensors. "
+            f"Found tensor of shape {t.shape} with {t.ndim} dims"
+        )
+
+
+def check_dim(t: Any, dim: int) -> None:
+    """Raise IndexError if there is no such dimension."""
+    if dim >= t.ndim:
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")

@@ -1,0 +1,27 @@
+"""Modules whose first values are of no interest."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from adjoint.core.random.generator import default_generator
+from adjoint.nn.module.module import Module
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
+    """module_cls(*args, **kwargs), whose parameters and buffers have no values yet: the generator stays where it is.
+
+    Raises RuntimeError for what is no module class, and for one that takes no `device`.
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    place = default_generator.get_state()
+    try:
+        return module_cls(*args, **kwargs).to_empty(device="cpu")
+    finally:
+        default_generator.set_state(place)

@@ -1,0 +1,245 @@
+"""Sums, products, powers and roundings, element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.eager_kernels import Native, Routine, natively, source
+from adjoint.core.op.families import binary, unary
+from adjoint.ops.elementwise.complex import is_complex, real, sgn
+from adjoint.ops.elementwise.select import where
+
+BOOL = np.dtype(np.bool_)
+RELU = Routine("relu")
+NOWHERE = np.zeros((), np.bool_)
+MANY = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
+FLOOR_DIVIDE = Native("floor_divide", lambda x, y: floor_divide(x, y), 1e-8)
+REMAINDER = Native("remainder", lambda x, y: remainder(x, y), 1e-8)
+
+
+@binary(scalar="add", ufunc=np.add, dx=lambda g: g, dy=lambda g: g)
+def add(x: Any, y: Any) -> Any:
+    """x + y."""
+    return np.add(x, y)
+
+
+@binary(scalar="sub", refuses="b", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
+def sub(x: Any, y: Any) -> Any:
+    """x - y."""
+    return np.subtract(x, y)
+
+
+@binary(scalar="mul", ufunc=np.multiply, dx=lambda g, y: g * y, dy=lambda g, x: g * x)
+def mul(x: Any, y: Any) -> Any:
+    """x y."""
+    return np.multiply(x, y)
+
+
+@binary(promotion="float", scalar="div", ufunc=np.divide, dx=lambda g, y: g / y, dy=lambda g, x, y: -(g * (x / y)) / y)
+def div(x: Any, y: Any) -> Any:
+    """x / y; integers become floats."""
+    return np.divide(x, y)
+
+
+def _check_divisor(name: str, y: Any) -> None:
+    if y.dtype.kind in "iub" and not np.all(y):
+        raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
+
+
+def _level(g: Any) -> Any:
+    """The gradient of what is constant but for its steps: 0, even of ∞."""
+    return where(NOWHERE, g, 0.0)
+
+
+def _quickly(native: Native, x: Any, y: Any) -> Any:
+    """What a kernel makes of many floats, row-major and of one shape, or one and a number; else None."""
+    for a in (x, y):
+        if type(a) is np.ndarray and a.shape and not (a.dtype.kind == "f" and a.size >= MANY and a.flags.c_contiguous):
+            return None
+    shapes = {a.shape for a in (x, y) if type(a) is np.ndarray and a.shape}
+    if len(shapes) != 1:
+        return None
+    return native.find(tuple(float(a) if np.ndim(a) == 0 else a for a in (x, y)), {})
+
+
+@binary(scalar="floor_divide", refuses="bc", dx=_level, dy=_level)
+def floor_divide(x: Any, y: Any) -> Any:
+    """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
+    if getattr(x, "size", 0) >= MANY and (found := _quickly(FLOOR_DIVIDE, x, y)) is not None:
+        return found
+    out = np.floor_divide(x, y)
+    if out.dtype.kind != "f":
+        _check_divisor("floor_divide", y)
+    return out
+
+
+@binary(scalar="remainder", refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
+def remainder(x: Any, y: Any) -> Any:
+    """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
+    if getattr(x, "size", 0) >= MANY and (found := _quickly(REMAINDER, x, y)) is not None:
+        return found
+    out = np.remainder(x, y)
+    if out.dtype.kind != "f":
+        _check_divisor("remainder", y)
+    return out
+
+
+@binary(refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
+def fmod(x: Any, y: Any) -> Any:
+    """x - y trunc(x / y): the sign is that of x. Raises RuntimeError for an integer divided by zero."""
+    out = np.fmod(x, y)
+    if out.dtype.kind != "f":
+        _check_divisor("fmod", y)
+    return out
+
+
+@binary(
+    scalar="maximum",
+    refuses="c",
+    dx=lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
+    dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
+)
+def maximum(x: Any, y: Any) -> Any:
+    """The larger of x and y; NaN if either is. At a tie each gets half of the gradient."""
+    return np.maximum(x, y)
+
+
+@binary(
+    scalar="minimum",
+    refuses="c",
+    dx=lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
+    dy=lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g)),
+)
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller of x and y; NaN if either is. At a tie each gets half of the gradient."""
+    return np.minimum(x, y)
+
+
+def _pow_dx(g: Any, x: Any, y: Any) -> Any:
+    """y xʸ⁻¹, and 0 for y = 0 even where x = 0."""
+    if isinstance(y, (int, float, complex)):
+        return g * 0.0 if y == 0 else g * (y * pow(x, y - 1))
+    return where(y == 0, 0.0, g * (y * pow(x, y - 1)))
+
+
+def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
+    """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
+    from adjoint.ops.elementwise.comparison import logical_and
+    from adjoint.ops.elementwise.transcendental import log
+
+    of_complex = is_complex(g)
+    exponent = real(y) if of_complex else y
+    if isinstance(x, (int, float, complex)):
+        if x == 0:
+            return where(exponent >= 0, 0.0, g * (out * -math.inf))
+        if of_complex or isinstance(x, complex):
+            from cmath import log as complex_log
+
+            return g * (out * complex_log(x))
+        return g * (out * (math.log(x) if x > 0 else math.nan))
+    zero = logical_and(x == 0, exponent >= 0)
+    base = where(zero, 1.0, x)
+    return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
+
+
+@binary(scalar="pow", refuses="b", dx=_pow_dx, dy=_pow_dy)
+def pow(x: Any, y: Any) -> Any:
+    """x to the power y."""
+    if type(y) in (int, float) and y in (0.5, 2, 3):  # 20 times as fast as NumPy's power
+        return np.sqrt(x) if y == 0.5 else np.square(x) if y == 2 else np.multiply(np.square(x), x)
+    if getattr(y, "dtype", BOOL).kind in "iu" or type(y) is int:
+        whole = type(x) is int or getattr(x, "dtype", BOOL).kind in "iu"
+        if whole and np.any(np.less(y, 0)):
+            if not np.ndim(y):  # a number, as far as can be seen here
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+            return _whole_part(x, y)
+    return np.power(x, y)
+
+
+def _whole_part(x: Any, y: Any) -> Any:
+    """xʸ of integers, without its fraction: of negative powers only those of 1 and -1 are left."""
+    sign = np.where(np.remainder(y, 2) == 0, np.multiply(x, x), x)
+    units = np.where(np.equal(np.abs(x), 1), sign, 0)
+    return np.where(y < 0, units, np.power(x, np.maximum(y, 0))).astype(y.dtype)
+
+
+@unary(scalar="neg", refuses="b", dx=lambda g: -g)
+def neg(x: Any) -> Any:
+    """-x."""
+    return np.negative(x)
+
+
+@unary(scalar="abs", real=True, refuses="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x)))
+def abs(x: Any) -> Any:
+    """|x|; its slope at 0 is taken as 0."""
+    return np.absolute(x)
+
+
+@unary(scalar="sign", refuses="c", dx=_level)
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; NaN stays; a truth is its own sign."""
+    return x.copy() if x.dtype.kind == "b" else np.sign(x)
+
+
+@unary(promotion="number", scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
+def square(x: Any) -> Any:
+    """x²; truths become integers."""
+    return np.square(x)
+
+
+@unary(promotion="float", scalar="reciprocal", dx=lambda g, out: -(g * (out * out)))
+def reciprocal(x: Any) -> Any:
+    """1 / x."""
+    return np.reciprocal(x)
+
+
+@unary(promotion="float", scalar="sqrt", dx=lambda g, out: g / (out * 2.0))
+def sqrt(x: Any) -> Any:
+    """√x; the slope at 0 is infinite."""
+    return np.sqrt(x)
+
+
+@unary(promotion="float", scalar="rsqrt", dx=lambda g, out: g * (out * out * out * -0.5))
+def rsqrt(x: Any) -> Any:
+    """1 / √x."""
+    return np.reciprocal(np.sqrt(x))
+
+
+@unary(scalar="floor", refuses="bc", dx=_level)
+def floor(x: Any) -> Any:
+    """The largest integer not above x."""
+    return np.floor(x)
+
+
+@unary(scalar="ceil", refuses="bc", dx=_level)
+def ceil(x: Any) -> Any:
+    """The smallest integer not below x."""
+    return np.ceil(x)
+
+
+@unary(scalar="trunc", refuses="bc", dx=_level)
+def trunc(x: Any) -> Any:
+    """x without its fraction."""
+    return np.trunc(x)
+
+
+@unary(scalar="round", refuses="bc", dx=_level)
+def round(x: Any) -> Any:
+    """The nearest integer, halves to the even one."""
+    return np.round(x)
+
+
+@natively(4e-9)
+def _relu_dx(g: Any, out: Any) -> Any:
+    return where(out <= 0, 0.0, g)
+
+
+@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="bc", dx=_relu_dx)
+def relu(x: Any) -> Any:
+    """max(x, 0); NaN stays; the slope at 0 is 0."""
+    if source.enabled and (found := RELU.call(x)) is not None:
+        return found
+    return np.maximum(x, 0)

@@ -1,0 +1,104 @@
+"""Complex numbers and their parts. Their rules are gradients as they stand: ∂L/∂x + i ∂L/∂y of a real L by x + iy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import complex_type, real_type
+from adjoint.core.op.families import movement, unary
+from adjoint.core.op.op import apply
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.movement.movement import cat, reshape, select
+
+
+def is_complex(x: Any) -> bool:
+    """True for a tensor, an array or a number of complex type."""
+    array = getattr(x, "array", x)
+    return array.dtype.kind == "c" if hasattr(array, "dtype") else isinstance(array, complex)
+
+
+@unary(linear=True, holomorphic=False, dx=lambda g: conj(g))
+def conj(x: Any) -> Any:
+    """x - iy of x + iy; a copy of what is real, of truth values too."""
+    return np.conjugate(x) if np.iscomplexobj(x) else np.array(x)
+
+
+@movement(
+    spec=lambda x: Spec((*x.shape, 2), real_type(x.dtype)),
+    leading=True,
+    holomorphic=False,
+    dx=lambda g: view_as_complex(g),
+)
+def view_as_real(x: Any) -> Any:
+    """The real and the imaginary part of each number, side by side in a last dimension of size 2."""
+    return x[..., None].view(real_type(x.dtype))
+
+
+@movement(
+    spec=lambda x: Spec(x.shape[:-1], complex_type(x.dtype)),
+    leading=True,
+    holomorphic=False,
+    dx=lambda g: view_as_real(g),
+)
+def view_as_complex(x: Any) -> Any:
+    """The numbers whose parts lie side by side in a last dimension of size 2; a view where the memory allows."""
+    if x.strides[-1] != x.itemsize or any(step % (2 * x.itemsize) for step in x.strides[:-1]):
+        x = np.ascontiguousarray(x)
+    out = x.view(complex_type(x.dtype))
+    return out[..., 0]
+
+
+def joined(x: Any, y: Any) -> Any:
+    """x + iy of real numbers of one shape."""
+    shape = (*x.shape, 1)
+    return paired(cat(reshape(x, shape=shape), reshape(y, shape=shape), axis=len(shape) - 1))
+
+
+def paired(parts: Any) -> Any:
+    """`view_as_complex` of parts that nobody else sees: no view, but the tensor that the memory belongs to."""
+    return apply(view_as_complex.op, (parts,), {})  # type: ignore[attr-defined]
+
+
+def real(x: Any) -> Any:
+    """The real parts; a real x itself."""
+    return select(view_as_real(x), axis=len(x.shape), at=0) if is_complex(x) else x
+
+
+def imag(x: Any) -> Any:
+    """The imaginary parts of complex numbers."""
+    return select(view_as_real(x), axis=len(x.shape), at=1)
+
+
+def _sgn_dx(g: Any, x: Any, out: Any) -> Any:
+    """What of g / |x| is at a right angle to x."""
+    from adjoint.ops.elementwise.arithmetic import abs
+
+    size = abs(x)
+    zero = size == 0
+    return where(zero, 0.0, (g - real(g * conj(out)) * out) / where(zero, 1.0, size))
+
+
+@unary(holomorphic=False, dx=_sgn_dx)
+def sgn(x: Any) -> Any:
+    """x / |x|, and 0 of 0; the slope at 0 is taken as 0."""
+    return np.sign(x)
+
+
+def _angle_dx(g: Any, x: Any) -> Any:
+    """i x / |x|², and 0 at 0; of real numbers 0."""
+    if not is_complex(x):
+        return g * 0.0
+    squared = real(x * conj(x))
+    zero = squared == 0
+    return where(zero, 0.0, g * ((x * 1j) / where(zero, 1.0, squared)))
+
+
+@unary(promotion="float", real=True, holomorphic=False, dx=_angle_dx)
+def angle(x: Any) -> Any:
+    """The angle in (-π, π] between x and the positive real axis: of a real number 0, or π if it is negative."""
+    if x.dtype.kind == "c":
+        return np.angle(x)
+    return np.where(np.isnan(x), x, np.where(x < 0, np.asarray(np.pi, x.dtype), np.zeros((), x.dtype)))

@@ -1,0 +1,218 @@
+"""Further functions of single elements: areas, distances, signs, next neighbours, and steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import binary, primitive, unary
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.memory_format import keeping_order
+from adjoint.ops.elementwise.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
+from adjoint.ops.elementwise.complex import is_complex
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.elementwise.transcendental import cos, exp, log
+from adjoint.ops.special.erf import erf_array
+
+
+def _acosh_dx(g: Any, x: Any) -> Any:
+    """1 / √(x² - 1); of complex numbers the root of each factor is taken, which tells the sheets apart."""
+    return g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5)
+
+
+@unary(promotion="float", scalar="acosh", dx=_acosh_dx)
+def acosh(x: Any) -> Any:
+    """The number ≥ 0 with hyperbolic cosine x."""
+    return np.arccosh(x)
+
+
+@unary(promotion="float", scalar="asinh", dx=lambda g, x: g / (x * x + 1.0) ** 0.5)
+def asinh(x: Any) -> Any:
+    """The number with hyperbolic sine x."""
+    return np.arcsinh(x)
+
+
+@unary(promotion="float", scalar="atanh", dx=lambda g, x: g / (1.0 - x * x))
+def atanh(x: Any) -> Any:
+    """The number with hyperbolic tangent x."""
+    return np.arctanh(x)
+
+
+@unary(
+    promotion="float",
+    scalar="erfc",
+    dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
+    native=8e-8,
+)
+@keeping_order
+def erfc(x: Any) -> Any:
+    """1 - erf x, accurate where erf x is near 1."""
+    wide = np.asarray(x, np.float64)
+    far = wide > 0.5
+    out = np.asarray(1.0 - erf_array(wide))
+    out[far] = np.fromiter(map(math.erfc, wide[far].tolist()), np.float64)
+    return out.astype(x.dtype, copy=False)
+
+
+def _sinc_dx(g: Any, x: Any, out: Any) -> Any:
+    safe = where(x == 0, 1.0, x)
+    return g * where(x == 0, 0.0, (cos(x * math.pi) - out) / safe)
+
+
+@unary(promotion="float", dx=_sinc_dx)
+def sinc(x: Any) -> Any:
+    """sin(πx) / (πx), and 1 at 0."""
+    return np.sinc(x).astype(x.dtype, copy=False)
+
+
+@unary(refuses="biuc", dx=lambda g: g)
+def frac(x: Any) -> Any:
+    """x - trunc x: the fraction with the sign of x."""
+    return x - np.trunc(x)
+
+
+@unary(refuses="c", truth=True)
+def signbit(x: Any) -> Any:
+    """True where x is negative, -0 too."""
+    return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
+
+
+@binary(
+    refuses="c",
+    promotion="float",
+    dx=lambda g, x, out: g * _ratio(x, out),
+    dy=lambda g, y, out: g * _ratio(y, out),
+)
+def hypot(x: Any, y: Any) -> Any:
+    """√(x² + y²) without overflow on the way."""
+    return np.hypot(x, y)
+
+
+def _ratio(x: Any, size: Any) -> Any:
+    """x / size, and 0 at the origin."""
+    return x / where(size == 0, 1.0, size)
+
+
+@binary(promotion="float", dx=lambda g, x, out: g * exp(x - out), dy=lambda g, y, out: g * exp(y - out))
+def logaddexp(x: Any, y: Any) -> Any:
+    """ln(eˣ + eʸ)."""
+    if is_complex(x) or is_complex(y):
+        first = np.real(x) >= np.real(y)
+        large, small = np.where(first, x, y), np.where(first, y, x)
+        return large + np.log1p(np.exp(small - large))
+    return np.logaddexp(x, y)
+
+
+def _xlogy_dx(g: Any, x: Any, y: Any) -> Any:
+    if isinstance(y, (int, float)):  # whose logarithm as a tensor would be one of float32
+        logarithm = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
+        return g * (where(x == 0, 0.0, logarithm) if y <= 0 else logarithm)
+    return g * where(logical_and(x == 0, le(y, 0)), 0.0, log(y))
+
+
+@binary(refuses="c", promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
+def xlogy(x: Any, y: Any) -> Any:
+    """x ln y; 0 where x = 0, whatever y is, except NaN."""
+    # the logarithm of a number is float64 to NumPy, and would make float32 so
+    out = np.multiply(x, float(np.log(y)) if isinstance(y, (int, float)) else np.log(y))
+    return np.where(np.logical_and(np.equal(x, 0), np.logical_not(np.isnan(y))), np.zeros_like(out), out)
+
+
+@binary(
+    refuses="c",
+    promotion="float",
+    dx=lambda g, x, out: g * where(x == 0, 0.0, out / where(x == 0, 1.0, x)),
+    dy=lambda g: g * 0.0,
+)
+def copysign(x: Any, y: Any) -> Any:
+    """|x| with the sign of y."""
+    return np.copysign(x, y)
+
+
+@binary(refuses="c", promotion="float", dx=lambda g: g, dy=lambda g: g * 0.0)
+def nextafter(x: Any, y: Any) -> Any:
+    """The next number after x towards y."""
+    return np.nextafter(x, y)
+
+
+@binary(refuses="c")
+def heaviside(x: Any, y: Any) -> Any:
+    """0 where x < 0, 1 where x > 0, y where x = 0."""
+    out = np.where(np.equal(x, 0), y, np.greater(x, 0))
+    return np.where(np.isnan(x), x, out).astype(np.result_type(x, y), copy=False)
+
+
+@binary(
+    refuses="c",
+    dx=lambda g, x, y: where(_first_of(ge(x, y), y), g, 0.0),
+    dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g),
+)
+def fmax(x: Any, y: Any) -> Any:
+    """The larger of x and y; of a number and NaN, the number. A tie's gradient goes to x."""
+    return np.fmax(x, y)
+
+
+@binary(
+    refuses="c",
+    dx=lambda g, x, y: where(_first_of(le(x, y), y), g, 0.0),
+    dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g),
+)
+def fmin(x: Any, y: Any) -> Any:
+    """The smaller of x and y; of a number and NaN, the number. A tie's gradient goes to x."""
+    return np.fmin(x, y)
+
+
+def _first_of(better: Any, y: Any) -> Any:
+    """True where x is chosen: it is no worse, or y is NaN."""
+    return logical_or(better, isnan(y))
+
+
+@binary(refuses="bfc")
+def gcd(x: Any, y: Any) -> Any:
+    """The greatest common divisor of integers."""
+    return np.gcd(x, y)
+
+
+@binary(refuses="bfc")
+def lcm(x: Any, y: Any) -> Any:
+    """The least common multiple of integers."""
+    return np.lcm(x, y)
+
+
+def _same(x: Any, **_: Any) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+def _logit_dx(g: Any, x: Any, eps: float | None) -> Any:
+    slope = g / (x * (1.0 - x))
+    if eps is None:
+        return where(logical_and(ge(x, 0.0), le(x, 1.0)), slope, np.nan)
+    return where(logical_and(ge(x, eps), le(x, 1.0 - eps)), slope, 0.0)
+
+
+@primitive(family="elementwise", promotion="float", spec=_same, dx=_logit_dx)
+def logit(x: Any, *, eps: float | None) -> Any:
+    """ln(x / (1 - x)), x first limited to [eps, 1 - eps] if eps is given."""
+    z = x if eps is None else np.minimum(np.maximum(x, x.dtype.type(eps)), x.dtype.type(1.0 - eps))
+    return np.log(z / (1 - z))
+
+
+@primitive(family="elementwise", spec=_same, dx=lambda g, x, threshold: where(gt(x, threshold), g, 0.0))
+def threshold(x: Any, *, threshold: float, value: float) -> Any:
+    """x where it is above the threshold, else `value`; NaN stays."""
+    return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
+
+
+def _finite(x: Any) -> Any:
+    return logical_and(lt(x, np.inf), gt(x, -np.inf))
+
+
+@primitive(family="elementwise", spec=_same, dx=lambda g, x: where(_finite(x), g, 0.0))
+def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
+    """x with NaN, ∞ and -∞ replaced, by 0 and the largest numbers unless given."""
+    if x.dtype.kind == "f" and posinf is neginf is None:
+        ends = np.finfo(x.dtype)
+        return np.where(np.isnan(x), x.dtype.type(nan or 0.0), x).clip(ends.min, ends.max)
+    return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)

@@ -1,0 +1,147 @@
+"""Choosing between values, and changing their type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import promote
+from adjoint.core.op import bfloat16
+from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.families import primitive
+from adjoint.core.op.op import apply
+from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.core.tensor.memory_format import in_order
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.elementwise.comparison import logical_not
+
+NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
+WHERE, FILL, KEEP = Routine("where"), Routine("masked_fill"), Routine("masked_keep")
+
+
+def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
+    return Spec(broadcast_shapes(condition.shape, x.shape, y.shape), promote((x, y)))
+
+
+@primitive(
+    family="elementwise",
+    spec=_where_spec,
+    scalar=lambda b, condition, x, y: b.select(b.ne(condition, 0), x, y),
+    dx=lambda g, condition: where(condition, g, 0.0),
+    dy=lambda g, condition: where(condition, 0.0, g),
+)
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return _chosen(condition, x, y)
+
+
+@primitive(
+    family="elementwise",
+    spec=_where_spec,
+    node="WhereBackward0",
+    scalar=lambda b, condition, x, y: b.select(b.ne(condition, 0), x, y),
+    blocks=lambda condition: (None, logical_not(condition), condition),
+    dx=lambda g, condition: where(condition, g, 0.0),
+    dy=lambda g, condition: where(condition, 0.0, g),
+)
+def _where_(condition: Any, x: Any, y: Any) -> Any:
+    return _chosen(condition, x, y)
+
+
+def _chosen(condition: Any, x: Any, y: Any) -> Any:
+    if source.enabled and type(x) is type(y) is np.ndarray and x.dtype.kind == "f":
+        found, shape = None, condition.shape
+        if x.shape == y.shape == shape:
+            found = WHERE.call(condition, x, y)
+        elif x.shape == shape and not y.shape:
+            found = KEEP.call(x, condition, float(y))
+        elif y.shape == shape and not x.shape:
+            found = FILL.call(y, condition, float(x))
+        if found is not None:
+            return found
+    return np.where(condition, x, y)
+
+
+def choose(condition: Any, x: Any, y: Any) -> Any:
+    """`where` for users: no slope behind the branch not chosen, not even an infinite one, makes a NaN of its zero.
+
+    That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
+    """
+    return _where_by(_where_.op, condition, x, y)  # type: ignore[attr-defined]
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where `condition`, else y. All broadcast; the branch not chosen gets a gradient of zero.
+
+    Source: `torch.where`; the result has the common type of x and y.
+    """
+    return _where_by(_where.op, condition, x, y)  # type: ignore[attr-defined]
+
+
+def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.array.dtype is y.array.dtype:
+        return apply(op, (condition, x, y), {})
+    arrays = [getattr(v, "array", v) for v in (x, y)]
+    kinds = [getattr(a, "dtype", None) for a in arrays]
+    if kinds[0] is not kinds[1] or kinds[0] is None:
+        known = kinds[0] or kinds[1]
+        numbers = {type(v) for v, kind in zip((x, y), kinds, strict=True) if kind is None}
+        quick = known is not None and known.kind == "f" and numbers and numbers <= NUMBERS
+        target = known if quick else promote(arrays)
+        x, y = (
+            v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
+            for v, a in zip((x, y), arrays, strict=True)
+        )
+    return apply(op, (condition, x, y), {})
+
+
+def _brought(value: Any, array: Any, target: Any) -> Any:
+    """`value` in type `target`: a number becomes a 0-d array, a tensor is cast."""
+    return cast(value, dtype=target) if hasattr(array, "dtype") else number_in(value, target)
+
+
+def number_in(value: Any, dtype: Any) -> Any:
+    """A number as a 0-d array; a negative one wraps around in unsigned types, as in PyTorch.
+
+    Raises RuntimeError for one that is too large.
+    """
+    if isinstance(value, complex) and dtype.kind != "c" and value.imag:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
+    try:
+        return np.asarray(value.real if isinstance(value, complex) and dtype.kind != "c" else value, dtype=dtype)
+    except OverflowError as error:
+        if abs(value) <= np.iinfo(dtype).max:
+            return np.asarray(value).astype(dtype)
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}") from error
+
+
+@primitive(
+    family="elementwise",
+    spec=lambda x, *, dtype: Spec(x.shape, dtype),
+    scalar="cast",
+    linear=True,
+    node="ToCopyBackward0",
+    dx=lambda g: g,
+)
+def cast(x: Any, *, dtype: Any) -> Any:
+    """x with elements of another type, real ones of the real parts; the gradient takes the type of x again."""
+    array = np.asarray(x)
+    if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours
+        return in_order(lambda x: cast.op.evaluate(x, dtype=dtype), array)  # type: ignore[attr-defined]
+    return (array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array).astype(dtype)
+
+
+bfloat16.cast = cast
+
+
+@primitive(
+    family="elementwise",
+    spec=lambda x: Spec(x.shape, x.dtype),
+    scalar=lambda b, x: x,
+    linear=True,
+    node="CloneBackward0",
+    dx=lambda g: g,
+)
+def copy(x: Any) -> Any:
+    """x in memory of its own."""
+    return x.copy()

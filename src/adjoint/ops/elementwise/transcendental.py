@@ -1,0 +1,149 @@
+"""Exponentials, logarithms, circular and hyperbolic functions, element by element; integers become floats."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.families import binary, unary
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.special.erf import erf_array
+
+SIGMOID = Routine("sigmoid")
+
+
+@unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
+def exp(x: Any) -> Any:
+    """eˣ."""
+    return np.exp(x)
+
+
+@unary(promotion="float", scalar="exp2", dx=lambda g, out: g * (out * math.log(2)))
+def exp2(x: Any) -> Any:
+    """2ˣ."""
+    return np.exp2(x)
+
+
+@unary(promotion="float", scalar="expm1", dx=lambda g, out: g * (out + 1.0))
+def expm1(x: Any) -> Any:
+    """eˣ - 1, accurate near 0."""
+    return np.expm1(x)
+
+
+@unary(promotion="float", scalar="log", dx=lambda g, x: g / x)
+def log(x: Any) -> Any:
+    """ln x."""
+    return np.log(x)
+
+
+@unary(promotion="float", scalar="log2", dx=lambda g, x: g / (x * math.log(2)))
+def log2(x: Any) -> Any:
+    """log₂ x."""
+    return np.log2(x)
+
+
+@unary(promotion="float", scalar="log10", dx=lambda g, x: g / (x * math.log(10)))
+def log10(x: Any) -> Any:
+    """log₁₀ x."""
+    return np.log10(x)
+
+
+@unary(promotion="float", scalar="log1p", dx=lambda g, x: g / (x + 1.0))
+def log1p(x: Any) -> Any:
+    """ln(1 + x), accurate near 0."""
+    return np.log1p(x)
+
+
+@unary(promotion="float", scalar="sin", dx=lambda g, x: g * cos(x))
+def sin(x: Any) -> Any:
+    """sin x, radians."""
+    return np.sin(x)
+
+
+@unary(promotion="float", scalar="cos", dx=lambda g, x: -(g * sin(x)))
+def cos(x: Any) -> Any:
+    """cos x, radians."""
+    return np.cos(x)
+
+
+@unary(promotion="float", scalar="tan", dx=lambda g, out: g * (out * out + 1.0))
+def tan(x: Any) -> Any:
+    """tan x, radians."""
+    return np.tan(x)
+
+
+@unary(promotion="float", scalar="asin", dx=lambda g, x: g / (1.0 - x * x) ** 0.5)
+def asin(x: Any) -> Any:
+    """The angle in [-π/2, π/2] with sine x."""
+    return np.arcsin(x)
+
+
+@unary(promotion="float", scalar="acos", dx=lambda g, x: -(g / (1.0 - x * x) ** 0.5))
+def acos(x: Any) -> Any:
+    """The angle in [0, π] with cosine x."""
+    return np.arccos(x)
+
+
+@unary(promotion="float", scalar="atan", dx=lambda g, x: g / (x * x + 1.0))
+def atan(x: Any) -> Any:
+    """The angle in (-π/2, π/2) with tangent x."""
+    return np.arctan(x)
+
+
+def _squared_distance(x: Any, y: Any) -> Any:
+    """x² + y², and 1 at the origin, where the angle's gradient is taken as 0."""
+    squared = x * x + y * y
+    return where(squared == 0, 1.0, squared)
+
+
+@binary(
+    promotion="float",
+    scalar="atan2",
+    refuses="c",
+    dx=lambda g, x, y: g * (y / _squared_distance(x, y)),
+    dy=lambda g, x, y: -(g * (x / _squared_distance(x, y))),
+)
+def atan2(x: Any, y: Any) -> Any:
+    """The angle of the point with ordinate x and abscissa y, in (-π, π]."""
+    return np.arctan2(x, y)
+
+
+@unary(promotion="float", scalar="sinh", dx=lambda g, x: g * cosh(x))
+def sinh(x: Any) -> Any:
+    """(eˣ - e⁻ˣ) / 2."""
+    return np.sinh(x)
+
+
+@unary(promotion="float", scalar="cosh", dx=lambda g, x: g * sinh(x))
+def cosh(x: Any) -> Any:
+    """(eˣ + e⁻ˣ) / 2."""
+    return np.cosh(x)
+
+
+@unary(promotion="float", scalar="tanh", dx=lambda g, out: g * (1.0 - out * out))
+def tanh(x: Any) -> Any:
+    """sinh x / cosh x."""
+    return np.tanh(x)
+
+
+@unary(promotion="float", scalar="sigmoid", dx=lambda g, out: g * ((1.0 - out) * out))
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e⁻ˣ); e⁻ˣ overflows to inf only where the quotient is 0 anyway."""
+    if source.enabled and (found := SIGMOID.call(x)) is not None:
+        return found
+    return np.reciprocal(np.add(np.exp(np.negative(x)), 1))
+
+
+@unary(
+    promotion="float",
+    scalar="erf",
+    refuses="c",
+    dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
+    native=5e-8,
+)
+def erf(x: Any) -> Any:
+    """2/√π ∫₀ˣ exp(-t²) dt."""
+    return erf_array(x)

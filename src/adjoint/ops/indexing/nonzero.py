@@ -1,0 +1,55 @@
+"""Where elements are: positions of those that are not zero, and counts in bins of several dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+
+
+@primitive(spec=lambda x, *, size, fill: Spec((size, len(x.shape)), np.dtype(np.int64)))
+def nonzero_places(x: Any, *, size: int, fill: int) -> Any:
+    """The positions of the first `size` elements that are not zero, `fill` where there are not so many."""
+    out = np.full((size, x.ndim), fill, np.int64)
+    if x.ndim:
+        found = np.stack(np.nonzero(x), 1)[:size]
+        out[: len(found)] = found
+    return out
+
+
+@primitive(spec=lambda x, *, bins, at, bounds: Spec((bins + 1,), x.dtype))
+def bin_edges(x: Any, *, bins: int, at: int, bounds: tuple[float, float] | None) -> Any:
+    """The edges of equal bins between the bounds, or over the range of x (points, dimensions) in dimension `at`.
+
+    Raises RuntimeError for a range that is not finite.
+    """
+    if bounds is not None:
+        low, high = (x.dtype.type(v) for v in bounds)
+    elif len(x):
+        low, high = x[:, at].min(), x[:, at].max()
+    else:
+        low, high = x.dtype.type(0), x.dtype.type(1)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histogramdd: dimension {at}'s range [{low}, {high}] is not finite")
+    if low == high:
+        low, high = low - x.dtype.type(0.5), high + x.dtype.type(0.5)
+    steps = np.arange(bins + 1).astype(x.dtype)
+    step = (high - low) / x.dtype.type(bins)
+    return np.where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps)).astype(x.dtype)
+
+
+@primitive(spec=lambda x, weight, *edges: Spec(tuple(e.shape[0] - 1 for e in edges), x.dtype))
+def counts_in_bins(x: Any, weight: Any, *edges: Any) -> Any:
+    """The sum of the weights of the points x (points, dimensions) in each bin; a dimension's last is closed."""
+    shape = tuple(len(e) - 1 for e in edges)
+    inside, flat = np.ones(len(x), bool), np.zeros(len(x), np.int64)
+    for column, bounds, bins in zip(x.T, edges, shape, strict=True):
+        place = np.searchsorted(bounds, column, "right") - 1
+        place = np.where(column == bounds[-1], bins - 1, place)
+        inside &= (column >= bounds[0]) & (column <= bounds[-1])
+        flat = flat * bins + np.clip(place, 0, bins - 1)
+    sums = np.bincount(flat[inside], weight[inside].astype(np.float64), int(np.prod(shape)))
+    return sums.astype(x.dtype).reshape(shape)

@@ -1,0 +1,119 @@
+"""What follows from order or equality: places in sorted rows, ranks, membership, counts, the most frequent element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+
+WORTH_PARTING = 64  # elements: shorter rows are sorted as fast as they are parted
+
+
+@primitive(spec=lambda x, values, *, right, dtype: Spec(values.shape, dtype))
+def searchsorted(x: Any, values: Any, *, right: bool, dtype: np.dtype[Any]) -> Any:
+    """Where each value would be put into x, sorted, before its equals or `right` of them.
+
+    One vector x for all, or (…, n) with a row for each of (…, m).
+    """
+    side: Any = "right" if right else "left"
+    if x.ndim == 1:
+        return np.asarray(np.searchsorted(x, values, side)).astype(dtype)
+    out = np.empty(values.shape, dtype)
+    for at in np.ndindex(*x.shape[:-1]):
+        out[at] = np.searchsorted(x[at], values[at], side)
+    return out
+
+
+@primitive(spec=lambda x, among, *, unique, invert: Spec(x.shape, np.dtype(np.bool_)))
+def isin(x: Any, among: Any, *, unique: bool, invert: bool) -> Any:
+    """True where an element of x is among these, or not, if `invert`; `unique`: neither has an element twice."""
+    return np.isin(x, among, assume_unique=unique, invert=invert)
+
+
+@primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype))
+def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
+    """How many elements lie in each of equal intervals of [low, high], or of their own range if these are equal.
+
+    Raises RuntimeError for a range that is not finite or ends before it begins.
+    """
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+
+
+def _most_frequent_spec(x: Any, *, axis: int) -> Spec:
+    return Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64))
+
+
+@primitive(spec=_most_frequent_spec)
+def most_frequent(x: Any, *, axis: int) -> Any:
+    """The index of the last occurrence of the most frequent element along `axis`, of the smallest of these."""
+    rows = np.moveaxis(x, axis, -1)
+    places = np.empty(rows.shape[:-1], np.int64)
+    for at in np.ndindex(*places.shape):
+        _, which, counts = np.unique(rows[at], return_inverse=True, return_counts=True, equal_nan=False)
+        places[at] = np.flatnonzero(which == counts.argmax())[-1]
+    return np.expand_dims(places, axis)
+
+
+def _leading_spec(x: Any, *, axis: int, count: int, descending: bool) -> Spec:
+    return Spec((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64))
+
+
+@primitive(spec=_leading_spec)
+def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
+    """The first `count` of the indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
+    rows = np.moveaxis(x, axis, -1)
+    size = rows.shape[-1]
+    if size < WORTH_PARTING or 4 * count >= size or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
+        places = _in_order(rows, descending)[..., :count]
+    else:
+        last = size - count if descending else count - 1
+        edge = np.partition(rows, last, axis=-1)[..., last : last + 1]
+        inside, equal = rows > edge if descending else rows < edge, rows == edge
+        left = count - inside.sum(-1, keepdims=True)
+        chosen = inside | (equal & (np.cumsum(equal, -1) <= left))
+        some = np.nonzero(chosen)[-1].reshape(*rows.shape[:-1], count)
+        places = np.take_along_axis(some, _in_order(np.take_along_axis(rows, some, -1), descending), -1)
+    return np.ascontiguousarray(np.moveaxis(places, -1, axis))
+
+
+def _in_order(rows: Any, descending: bool) -> Any:
+    if not descending:
+        return np.argsort(rows, axis=-1, kind="stable")
+    order = np.argsort(rows[..., ::-1], axis=-1, kind="stable")
+    return rows.shape[-1] - 1 - order[..., ::-1]
+
+
+@primitive(spec=lambda x, *, axis: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
+def middle_of_present(x: Any, *, axis: int) -> Any:
+    """The index of the lower of the middle elements along `axis` of those that are not NaN."""
+    size = x.shape[axis]
+    present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
+    places = (np.maximum(present, 1) - 1) // 2
+    if places.size and (places == places.flat[0]).all():
+        return ranked.op.evaluate(x, axis=axis, rank=int(places.flat[0]))  # type: ignore[attr-defined]
+    return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
+
+
+@primitive(spec=lambda x, *, axis, rank: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
+def ranked(x: Any, *, axis: int, rank: int) -> Any:
+    """The index of the element that sorting x along `axis` puts at `rank`, equals in order; NaN is the largest."""
+    rows = np.moveaxis(x, axis, -1)
+    found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]
+    below, equal = rows < found, rows == found
+    if x.dtype.kind == "f":
+        missing, beyond = np.isnan(rows), np.isnan(found)
+        below, equal = np.where(beyond, ~missing, below), np.where(beyond, missing, equal)
+    nth = rank - below.sum(-1, keepdims=True)
+    places = np.argmax(np.cumsum(equal, -1) > nth, axis=-1, keepdims=True)
+    return np.ascontiguousarray(np.moveaxis(places, -1, axis))

@@ -1,0 +1,155 @@
+"""Cholesky's factor, and Q and R, of stacks of matrices.
+
+Source of the rules: Giles, "An extended collection of matrix derivative results", 2008; Walter and Lehmann,
+"On evaluating higher-order derivatives of the QR decomposition", 2010.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import describe
+from adjoint.ops.linalg.inverse_det_solve import INFO, LinAlgError, adjoint, first_fault, one_info, same
+from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.packed_factors import Shapes, lower, packed, packed_spec, triangle, unpacked
+from adjoint.ops.linalg.triangular import solve_triangular
+from adjoint.ops.movement.movement import cat, slice
+
+Shape = tuple[int, ...]
+
+
+def symmetric(x: Any) -> Any:
+    """(x + xᵀ) / 2, conjugated where complex."""
+    return (x + np.swapaxes(x, -1, -2).conj()) * x.dtype.type(0.5)
+
+
+def _cholesky_dx(g: Any, out: Any) -> Any:
+    turned = adjoint(out)
+    inner = bmm(turned, g)
+    inner = (triangle(inner, 1.0, 0.0) + adjoint(lower(inner))) * 0.5
+    left = solve_triangular(turned, inner, upper=True)
+    return adjoint(solve_triangular(turned, adjoint(left), upper=True))
+
+
+@primitive(
+    spec=lambda x, **_: same(x), node="LinalgCholeskyExBackward0", leading=True, holomorphic=False, dx=_cholesky_dx
+)
+def cholesky(x: Any, *, name: str = "linalg.cholesky") -> Any:
+    """The lower triangle L with L Lᵀ = (x + xᵀ) / 2.
+
+    Raises LinAlgError unless x is positive-definite, with the `name` of what was called. Without one, what cannot be
+    factored gives NaN below and on the diagonal.
+    """
+    whole = symmetric(x)
+    try:
+        return np.linalg.cholesky(whole)
+    except np.linalg.LinAlgError:
+        found = _orders(x)
+        fault = first_fault(found) if name else None
+        if fault is not None:
+            raise LinAlgError(
+                f"{name}: {fault[0]}The factorization could not be completed because the input is not "
+                f"positive-definite (the leading minor of order {fault[1]} is not positive-definite). "
+                f"Given {describe(x)}"
+            ) from None
+        out = np.tril(np.full_like(whole, np.nan))
+        good = found == 0
+        out[good] = np.linalg.cholesky(whole[good])
+        return out
+
+
+@primitive(spec=one_info, leading=True)
+def minor_not_positive(x: Any) -> Any:
+    """The order of the first leading minor of each matrix that is not positive-definite, or 0."""
+    return _orders(x)
+
+
+def _orders(x: Any) -> Any:
+    whole = symmetric(x)
+    n = x.shape[-1]
+    matrices = whole.reshape(math.prod(x.shape[:-2]), n, n)
+    out = np.zeros(len(matrices), INFO)
+    parts = [(0, len(matrices))]
+    while parts:  # those that hold a faulty matrix are halved
+        start, stop = parts.pop()
+        if start == stop or _is_positive(matrices[start:stop]):
+            continue
+        if stop - start == 1:
+            out[start] = _faulty_order(matrices[start])
+        else:
+            middle = (start + stop) // 2
+            parts += [(start, middle), (middle, stop)]
+    return out.reshape(x.shape[:-2])
+
+
+def _faulty_order(x: Any) -> int:
+    good, bad = 0, x.shape[-1]
+    while bad - good > 1:  # a minor of what is positive-definite is so too
+        half = (good + bad) // 2
+        good, bad = (half, bad) if _is_positive(x[:half, :half]) else (good, half)
+    return bad
+
+
+def _is_positive(x: Any) -> bool:
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(x)).all())
+    except np.linalg.LinAlgError:
+        return False
+
+
+def qr_shapes(shape: Shape, mode: str = "reduced") -> Shapes:
+    """The shapes of Q and R."""
+    m, n = shape[-2:]
+    k = m if mode == "complete" else min(m, n)
+    return ((0,) if mode == "r" else (m, k)), (k, n)
+
+
+def _qr_dx(g: Any, out: Any, x_shape: Shape, mode: str) -> Any:
+    m, n = x_shape[-2:]
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "mode='reduced') if you are going to require gradients"
+        )
+    if mode == "complete" and m > n:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
+    (q, r), (gq, gr) = (unpacked(array, qr_shapes(x_shape, mode)) for array in (out, g))
+    if m >= n:
+        return _tall_dx(gq, gr, q, r)
+    # A = [A₁ A₂], of which A₁ = Q R₁ is square, and A₂ = Q R₂
+    lead = tuple((0, size, 1) for size in x_shape[:-1])
+    (r1, r2), (gr1, gr2) = (
+        (slice(part, bounds=(*lead, (0, m, 1))), slice(part, bounds=(*lead, (m, n, 1)))) for part in (r, gr)
+    )
+    gq = gq + bmm(bmm(q, r2), adjoint(gr2))
+    return cat(_tall_dx(gq, gr1, q, r1), bmm(q, gr2), axis=len(x_shape) - 1)
+
+
+def _tall_dx(gq: Any, gr: Any, q: Any, r: Any) -> Any:
+    inner = triangle(bmm(r, adjoint(gr)) - bmm(adjoint(gq), q), 0.5, 0.0)
+    total = gq + bmm(q, inner + adjoint(inner))
+    return adjoint(solve_triangular(r, adjoint(total), upper=True))
+
+
+@primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", leading=True, holomorphic=False, dx=_qr_dx)
+def qr(x: Any, *, mode: str = "reduced") -> Any:
+    """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
+    if mode == "r":
+        return packed(x, np.zeros((*x.shape[:-2], 0), x.dtype), np.linalg.qr(x, "r"))
+    return packed(x, *(np.linalg.qr(x, "complete") if mode == "complete" else np.linalg.qr(x)))
+
+
+def reflector_shapes(shape: Shape) -> Shapes:
+    """The shapes of the matrix of reflectors and of their factors."""
+    return tuple(shape[-2:]), (min(shape[-2:]),)
+
+
+@primitive(spec=packed_spec(reflector_shapes), node="GeqrfBackward0", leading=True)
+def geqrf(x: Any) -> Any:
+    """R, and below it the reflectors v whose product I - τ v vᵀ is Q, with the factors τ."""
+    turned, tau = np.linalg.qr(x, "raw")
+    return packed(x, np.swapaxes(turned, -1, -2), tau)

@@ -1,0 +1,155 @@
+"""Eigenvalues and singular values of stacks of matrices, and their vectors.
+
+Source of the rules: Giles, "An extended collection of matrix derivative results", 2008; Townsend, "Differentiating the
+singular value decomposition", 2016.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import complex_type, real_type
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec, describe
+from adjoint.ops.elementwise.complex import conj, is_complex
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg.cholesky_qr import symmetric
+from adjoint.ops.linalg.inverse_det_solve import LinAlgError, adjoint, solve, transposed
+from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.packed_factors import Shapes, diagonal, over_gaps, packed, packed_spec, unpacked
+from adjoint.ops.movement.movement import reshape, slice
+from adjoint.ops.reduction import reduction
+
+Shape = tuple[int, ...]
+
+
+def eigh_shapes(shape: Shape) -> Shapes:
+    """The shapes of the eigenvalues and of the matrix of eigenvectors."""
+    return (shape[-1],), (shape[-1], shape[-1])
+
+
+def _finite(name: str, x: Any, function: Any) -> Any:
+    """`function()`, its failure to converge told in PyTorch's words."""
+    try:
+        return function()
+    except np.linalg.LinAlgError:
+        why = "the input matrix is ill-conditioned or has too many repeated values"
+        if not np.isfinite(x).all():
+            why = "the input matrix contained non-finite values"
+        raise LinAlgError(f"{name}: The algorithm failed to converge because {why}. Given {describe(x)}") from None
+
+
+def _eigh_dx(g: Any, out: Any, x_shape: Shape) -> Any:
+    (values, vectors), (gw, gv) = (unpacked(array, eigh_shapes(x_shape)) for array in (out, g))
+    inner = diagonal(gw) + over_gaps(bmm(adjoint(vectors), gv), values)
+    slope = bmm(vectors, bmm(inner, adjoint(vectors)))
+    return (slope + adjoint(slope)) * 0.5
+
+
+@primitive(spec=packed_spec(eigh_shapes), leading=True, holomorphic=False, dx=_eigh_dx)
+def eigh(x: Any) -> Any:
+    """Eigenvalues, rising, and eigenvectors, as columns, of (x + xᵀ) / 2."""
+    return packed(x, *_finite("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
+
+
+def _eigvalsh_dx(g: Any, x: Any, x_shape: Shape) -> Any:
+    vectors = unpacked(eigh(x), eigh_shapes(x_shape))[1]
+    return bmm(vectors * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), adjoint(vectors))
+
+
+@primitive(
+    spec=lambda x: Spec(x.shape[:-1], real_type(x.dtype)), node="LinalgEighBackward0", leading=True, dx=_eigvalsh_dx
+)
+def eigvalsh(x: Any) -> Any:
+    """The eigenvalues, rising, of (x + xᵀ) / 2."""
+    return _finite("linalg.eigvalsh", x, lambda: np.linalg.eigvalsh(symmetric(x)))
+
+
+def svd_shapes(shape: Shape, full: bool = False) -> Shapes:
+    """The shapes of U, S and Vᵀ."""
+    m, n = shape[-2:]
+    k = min(m, n)
+    return (m, m if full else k), (k,), (n if full else k, n)
+
+
+def _svd_dx(g: Any, out: Any, x_shape: Shape, full: bool) -> Any:
+    """Columns of U and rows of Vᵀ beyond the singular values are anything orthogonal: no gradient goes through them."""
+    (u, s, vh), (gu, gs, gvh) = (_first(unpacked(array, svd_shapes(x_shape, full)), full) for array in (out, g))
+    ut, v, gv = adjoint(u), adjoint(vh), adjoint(gvh)
+    row = reshape(s, shape=(*s.shape[:-1], 1, s.shape[-1]))
+    left, right = bmm(ut, gu), bmm(vh, gv)
+    squares = s * s
+    if is_complex(u):
+        gs = (gs + conj(gs)) * 0.5  # singular values are real
+    turning = left - adjoint(left)
+    inner = diagonal(gs) + over_gaps(turning, squares) * row
+    inner = inner + transposed(row) * over_gaps(right - adjoint(right), squares)
+    if is_complex(u):
+        inner = inner + where(np.eye(s.shape[-1], dtype=bool), turning / (row * 2.0), 0.0)
+    slope = bmm(u, bmm(inner, vh))
+    m, n = x_shape[-2:]
+    if m > n:
+        slope = slope + bmm((gu - bmm(u, left)) / row, vh)
+    if n > m:
+        slope = slope + bmm(u, adjoint((gv - bmm(v, right)) / row))
+    return slope
+
+
+def _first(parts: list[Any], full: bool) -> list[Any]:
+    if not full:
+        return parts
+    u, s, vh = parts
+    k = s.shape[-1]
+    columns = (*((0, n, 1) for n in u.shape[:-1]), (0, k, 1))
+    rows = (*((0, n, 1) for n in vh.shape[:-2]), (0, k, 1), (0, vh.shape[-1], 1))
+    return [slice(u, bounds=columns), s, slice(vh, bounds=rows)]
+
+
+@primitive(spec=packed_spec(svd_shapes), leading=True, holomorphic=False, dx=_svd_dx)
+def svd(x: Any, *, full: bool = False) -> Any:
+    """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S falling; U and V are square if `full`."""
+    return packed(x, *_finite("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
+
+
+def _svdvals_dx(g: Any, x: Any, x_shape: Shape) -> Any:
+    u, _, vh = unpacked(svd(x), svd_shapes(x_shape))
+    return bmm(u * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), vh)
+
+
+@primitive(
+    spec=lambda x: Spec((*x.shape[:-2], min(x.shape[-2:])), real_type(x.dtype)),
+    node="LinalgSvdBackward0",
+    leading=True,
+    dx=_svdvals_dx,
+)
+def svdvals(x: Any) -> Any:
+    """The singular values, falling."""
+    return _finite("linalg.svd", x, lambda: np.linalg.svd(x, compute_uv=False))
+
+
+def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
+    """Vectors of length 1 do not grow: what of their gradient is along them is taken off."""
+    (values, vectors), (gw, gv) = (unpacked(array, eigh_shapes(x_shape)) for array in (out, g))
+    turned, one = adjoint(vectors), np.eye(x_shape[-1], dtype=bool)
+    inside = bmm(turned, gv)
+    along = reduction.sum(where(one, (inside + conj(inside)) * 0.5, 0.0), axes=(len(x_shape) - 2,), keepdims=True)
+    inner = diagonal(gw) + over_gaps(inside - bmm(turned, vectors) * along, conj(values))
+    return solve(turned, bmm(inner, turned), name="")
+
+
+def _eig_spec(x: Any) -> Spec:
+    n = x.shape[-1]
+    return Spec((*x.shape[:-2], n + n * n), complex_type(x.dtype))
+
+
+@primitive(spec=_eig_spec, leading=True, holomorphic=False, dx=_eig_dx)
+def eig(x: Any) -> Any:
+    """Eigenvalues and eigenvectors of length 1, as columns, all complex; RuntimeError for what is not finite.
+
+    Source of the rule: Boeddeker and others, "On the computation of complex-valued gradients", 2017.
+    """
+    if not np.isfinite(x).all():
+        raise RuntimeError(f"torch.linalg.eig: input tensor should not contain infs or NaNs. Given {describe(x)}")
+    return packed(x, *np.linalg.eig(x)).astype(complex_type(x.dtype), copy=False)

@@ -1,0 +1,87 @@
+"""Discrete Fourier transforms over several dimensions: of complex numbers, and between real ones and half a spectrum.
+
+The spectrum of a real signal is conjugate symmetric: of the last dimension transformed, of n elements, n // 2 + 1 are
+kept. Each of the three is linear, and its gradient is its adjoint. None is normalised but by the number `scale`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import complex_type, real_type
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+
+Axes = tuple[int, ...]
+
+
+def _scaled(out: Any, scale: float, dtype: Any) -> Any:
+    out = out.astype(dtype, copy=False)
+    return out if scale == 1 else out * dtype.type(scale)
+
+
+@primitive(
+    spec=lambda x, *, axes, inverse, scale: Spec(x.shape, x.dtype),
+    linear=True,
+    leading=True,
+    holomorphic=False,
+    node="FftC2CBackward0",
+    dx=lambda g, axes, inverse, scale: fft_c2c(g, axes=axes, inverse=not inverse, scale=scale),
+)
+def fft_c2c(x: Any, *, axes: Axes, inverse: bool, scale: float) -> Any:
+    """scale · Σₙ x[n] e^(∓2πikn/N) over `axes`, with the sign + for the inverse."""
+    out = np.fft.ifftn(x, axes=axes, norm="forward") if inverse else np.fft.fftn(x, axes=axes)
+    return _scaled(out, scale, x.dtype)
+
+
+def _half(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], shape[axis] // 2 + 1, *shape[axis + 1 :])
+
+
+@primitive(
+    spec=lambda x, *, axes, scale: Spec(_half(x.shape, axes[-1]), complex_type(x.dtype)),
+    linear=True,
+    leading=True,
+    holomorphic=False,
+    node="FftR2CBackward0",
+    dx=lambda g, x_shape, axes, scale: fft_c2r(
+        g * _weights(g, x_shape[axes[-1]], axes[-1], 0.5), axes=axes, n=x_shape[axes[-1]], scale=scale
+    ),
+)
+def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
+    """scale · Σₙ x[n] e^(-2πikn/N) of real x over `axes`, the first half of the last of them."""
+    return _scaled(np.fft.rfftn(x, axes=axes), scale, complex_type(x.dtype))
+
+
+def _real_shape(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+@primitive(
+    spec=lambda x, *, axes, n, scale: Spec(_real_shape(x.shape, axes[-1], n), real_type(x.dtype)),
+    linear=True,
+    leading=True,
+    holomorphic=False,
+    node="FftC2RBackward0",
+    dx=lambda g, axes, n, scale: _doubled(fft_r2c(g, axes=axes, scale=scale), n, axes[-1]),
+)
+def fft_c2r(x: Any, *, axes: Axes, n: int, scale: float) -> Any:
+    """scale · Σₖ x[k] e^(2πikn/N) of half a spectrum over `axes`: n real numbers along the last of them."""
+    sizes = [n if axis == axes[-1] else x.shape[axis] for axis in axes]
+    return _scaled(np.fft.irfftn(x, sizes, axes=axes, norm="forward"), scale, real_type(x.dtype))
+
+
+def _doubled(spectrum: Any, n: int, axis: int) -> Any:
+    return spectrum * _weights(spectrum, n, axis, 2.0)
+
+
+def _weights(spectrum: Any, n: int, axis: int, inner: float) -> Any:
+    """1 for the elements of half a spectrum that are their own mirror images, `inner` for those that stand for two."""
+    array = getattr(spectrum, "array", spectrum)
+    weights = np.full(n // 2 + 1, inner, real_type(array.dtype))
+    weights[0] = 1
+    if n % 2 == 0:
+        weights[-1] = 1
+    return weights.reshape((-1,) + (1,) * (len(array.shape) - axis - 1))

@@ -1,0 +1,191 @@
+"""Inverses, determinants and solutions of stacks of matrices.
+
+Source of the rules: Giles, "An extended collection of matrix derivative results", 2008.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import real_type
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec, broadcast_shapes, describe
+from adjoint.ops.elementwise.complex import conj, imag, is_complex, joined
+from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.movement.movement import reshape, swap
+from adjoint.ops.reduction import reduction
+
+INFO = np.dtype(np.int32)
+
+
+class LinAlgError(RuntimeError):
+    """The numbers in a matrix do not allow what was asked for: it is singular, or not positive-definite."""
+
+
+def same(x: Any) -> Spec:
+    """Spec of matrices like x."""
+    return Spec(x.shape, x.dtype)
+
+
+def _number(x: Any) -> Spec:
+    return Spec(x.shape[:-2], x.dtype)
+
+
+def one_info(x: Any) -> Spec:
+    """Spec of an integer for each matrix of x."""
+    return Spec(x.shape[:-2], INFO)
+
+
+def transposed(x: Any) -> Any:
+    """Matrices with rows and columns exchanged."""
+    return swap(x, -1, -2)
+
+
+def adjoint(x: Any) -> Any:
+    """Matrices transposed and conjugated."""
+    turned = transposed(x)
+    return conj(turned) if is_complex(x) else turned
+
+
+def spread(g: Any) -> Any:
+    """Numbers as 1 × 1 matrices."""
+    return reshape(g, shape=(*g.shape, 1, 1))
+
+
+def first_fault(info: Any) -> tuple[str, int] | None:
+    """Of the numbers that a factorisation gave of its matrices the first that is not 0, and words for where it is."""
+    at = np.flatnonzero(info)
+    if not at.size:
+        return None
+    return (f"(Batch element {at[0]}): " if np.ndim(info) else ""), int(np.ravel(info)[at[0]])
+
+
+def _one_by_one(function: Any, *stacks: Any) -> Any:
+    """`function` of each matrix on its own; NaN for those where it fails."""
+    lead = broadcast_shapes(*(s.shape[:-2] for s in stacks))
+    stacks = tuple(np.broadcast_to(s, (*lead, *s.shape[-2:])) for s in stacks)
+    out = np.full(stacks[-1].shape, np.nan, stacks[-1].dtype)
+    for at in np.ndindex(*lead):
+        try:
+            out[at] = function(*(s[at] for s in stacks))
+        except np.linalg.LinAlgError:
+            continue
+    return out
+
+
+@primitive(spec=one_info, leading=True)
+def singular_at(x: Any) -> Any:
+    """Of each matrix the first zero on the diagonal of its factor U, counted from 1; 0 where it has an inverse."""
+    return _zeros(x)
+
+
+def _zeros(x: Any) -> Any:
+    from adjoint.ops.linalg.lu import zero_pivots
+
+    found = np.zeros(x.shape[:-2], INFO)
+    singular = np.asarray(np.linalg.slogdet(x)[0] == 0)
+    if singular.any():
+        found[singular] = np.maximum(zero_pivots(x[singular]), 1)
+    return found
+
+
+def _inv_dx(g: Any, out: Any) -> Any:
+    turned = transposed(out)
+    return -bmm(turned, bmm(g, turned))
+
+
+@primitive(spec=lambda x, **_: same(x), node="LinalgInvExBackward0", leading=True, dx=_inv_dx)
+def inv(x: Any, *, name: str = "linalg.inv") -> Any:
+    """x⁻¹. Raises LinAlgError for a singular matrix, with the `name` of the function that was called, if any."""
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        fault = first_fault(_zeros(x)) if name else None
+        if fault is None:
+            return _one_by_one(np.linalg.inv, x)
+        raise LinAlgError(
+            f"{name}: {fault[0]}The diagonal element {fault[1]} is zero, the inversion could not be completed because "
+            f"the input matrix is singular. Given {describe(x)}"
+        ) from None
+
+
+def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
+    """From det(x) x⁻ᵀ, where x has an inverse."""
+    slope, rank = transposed(inv(x, name="")), len(x.shape)
+    along = reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True)
+    return along * out - bmm(out, bmm(transposed(g), slope))
+
+
+@primitive(spec=same, leading=True, dx=_cofactors_dx)
+def cofactors(x: Any) -> Any:
+    """∂ det(x) / ∂x: det(x) x⁻ᵀ, and for a singular x = U S Vᵀ the limit: det(U V) U diag(∏ of the other s) Vᵀ."""
+    size = np.linalg.det(x)
+    singular = size == 0
+    regular = np.where(singular[..., None, None], np.eye(x.shape[-1], dtype=x.dtype), x)
+    out = size[..., None, None] * np.swapaxes(np.linalg.inv(regular), -1, -2)
+    if singular.any():
+        u, s, vh = np.linalg.svd(x[singular])
+        rows = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :])
+        others = (np.linalg.det(u) * np.linalg.det(vh))[..., None] * rows.prod(-1)
+        out[singular] = (u * others[..., None, :]) @ vh
+    return out
+
+
+@primitive(spec=_number, node="LinalgDetBackward0", leading=True, dx=lambda g, x: spread(g) * cofactors(x))
+def det(x: Any) -> Any:
+    """The determinant."""
+    return np.linalg.det(x)
+
+
+@primitive(
+    spec=lambda x: Spec(x.shape[:-2], real_type(x.dtype)),
+    node="LinalgSlogdetBackward0",
+    leading=True,
+    dx=lambda g, x: spread(g) * adjoint(inv(x, name="")),
+)
+def logabsdet(x: Any) -> Any:
+    """ln |det x|."""
+    return np.linalg.slogdet(x)[1]
+
+
+def _sign_dx(g: Any, x: Any, out: Any) -> Any:
+    """For real numbers 0; a complex sign turns with the imaginary part of tr(x⁻¹ dx)."""
+    if not is_complex(x):
+        return spread(g * 0.0) * x
+    turning = imag(conj(g) * out)
+    return spread(joined(turning * 0.0, -turning)) * adjoint(inv(x, name=""))
+
+
+@primitive(spec=_number, leading=True, holomorphic=False, dx=_sign_dx)
+def sign_of_det(x: Any) -> Any:
+    """The sign of the determinant."""
+    return np.linalg.slogdet(x)[0]
+
+
+def solution(a: Any, b: Any, **_: Any) -> Spec:
+    """Spec of the x with a x = b."""
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"sizes differ, {a.shape[-1]} and {b.shape[-2]}")
+    return Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+
+
+@primitive(
+    spec=solution,
+    node="LinalgSolveExBackward0",
+    da=lambda g, a, out: -bmm(solve(transposed(a), g, name=""), transposed(out)),
+    db=lambda g, a: solve(transposed(a), g, name=""),
+)
+def solve(a: Any, b: Any, *, name: str = "linalg.solve") -> Any:
+    """The matrix x with a x = b. Raises LinAlgError for a singular a, with the `name` of what was called, if any."""
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        fault = first_fault(_zeros(a)) if name else None
+        if fault is None:
+            return _one_by_one(np.linalg.solve, a, b)
+        raise LinAlgError(
+            f"{name}: {fault[0]}The solver failed because the input matrix is singular. Given {describe(a)} and "
+            f"{describe(b)}"
+        ) from None

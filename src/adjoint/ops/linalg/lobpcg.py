@@ -1,0 +1,81 @@
+"""A few extreme eigenvalues of large symmetric matrices, and their vectors, by products with few vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg.cholesky_qr import symmetric
+from adjoint.ops.linalg.eig_svd import eigh, eigh_shapes
+from adjoint.ops.linalg.inverse_det_solve import transposed
+from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.packed_factors import Shapes, packed, unpacked
+from adjoint.ops.movement.movement import reshape
+
+
+def pair_shapes(shape: tuple[int, ...], k: int) -> Shapes:
+    """The shapes of k eigenvalues and of their vectors."""
+    return (k,), (shape[-1], k)
+
+
+def _spec(a: Any, x: Any, preconditioner: Any, *, k: int, **_: Any) -> Spec:
+    return Spec((*a.shape[:-2], k + a.shape[-1] * k), a.dtype)
+
+
+def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
+    """From all eigenpairs: dvᵢ = Σⱼ qⱼ (qⱼᵀ dA vᵢ) / (eᵢ - wⱼ) over the others."""
+    n = a.shape[-1]
+    (e, v), (ge, gv) = (unpacked(array, pair_shapes(a.shape, k)) for array in (out, g))
+    w, q = unpacked(eigh(a), eigh_shapes(a.shape))
+    same = np.eye(n, k, dtype=bool)
+    same = same[::-1] if largest else same
+    gaps = reshape(e, shape=(*e.shape[:-1], 1, k)) - reshape(w, shape=(*w.shape, 1))
+    inner = where(same, 0.0, bmm(transposed(q), gv) / where(same, 1.0, gaps))
+    turned = transposed(v)
+    slope = bmm(bmm(q, inner) + v * reshape(ge, shape=(*ge.shape[:-1], 1, k)), turned)
+    return (slope + transposed(slope)) * 0.5
+
+
+@primitive(spec=_spec, node="LOBPCGAutogradFunctionBackward", leading=True, da=_da)
+def eigenpairs(a: Any, x: Any, preconditioner: Any, *, k: int, largest: bool, niter: int, tol: float) -> Any:
+    """The k largest or smallest e with a v = e v, the extreme first, and their v, the largest element positive.
+
+    The search starts from x, and takes at most `niter` steps, until |a v - e v| is below tol (|a| + |e|).
+    Source: Knyazev, "Toward the optimal preconditioned eigensolver", 2001.
+    """
+    a, lead = symmetric(a), a.shape[:-2]
+    x, near = (np.broadcast_to(y, (*lead, *y.shape[-2:])) for y in (x, preconditioner))
+    values, vectors = np.empty((*lead, k), a.dtype), np.empty((*lead, a.shape[-1], k), a.dtype)
+    for at in np.ndindex(*lead):
+        e, v = _searched(a[at], x[at], near[at], largest, niter, tol)
+        values[at], vectors[at] = e[:k], v[:, :k]
+    return packed(a, values, vectors)
+
+
+def _searched(a: Any, x: Any, near: Any, largest: bool, niter: int, tol: float) -> tuple[Any, Any]:
+    n = x.shape[-1]
+    size = np.linalg.norm(a, 2)
+    e, x = _best(a, x, n, largest)
+    before, step = np.zeros((len(a), 0), a.dtype), 0
+    while step < niter or niter < 0:
+        residual = a @ x - x * e
+        if (np.linalg.norm(residual, axis=0) <= tol * (size + np.abs(e))).all():
+            break
+        e, found = _best(a, np.concatenate([x, near @ residual, before], 1), n, largest)
+        before, x, step = found - x @ (x.T @ found), found, step + 1
+    high = x[np.abs(x).argmax(0), np.arange(n)]
+    return e, x * np.where(high < 0, -1, 1).astype(x.dtype)
+
+
+def _best(a: Any, basis: Any, n: int, largest: bool) -> tuple[Any, Any]:
+    """Rayleigh's and Ritz's: the n extreme eigenpairs within the span of `basis`, of which vectors may depend."""
+    u, s, _ = np.linalg.svd(basis / np.maximum(np.linalg.norm(basis, axis=0), np.finfo(a.dtype).tiny), False)
+    u = u[:, s > s[0] * np.finfo(a.dtype).eps * len(a)]
+    inside = u.T @ a @ u
+    e, v = np.linalg.eigh((inside + inside.T) / 2)
+    order = slice(None, -n - 1, -1) if largest else slice(n)
+    return e[order], u @ v[:, order]

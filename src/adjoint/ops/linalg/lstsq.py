@@ -1,0 +1,93 @@
+"""Pseudoinverses and least squares of stacks of matrices.
+
+Source of the rules: Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems
+whose variables separate", 1973.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.ops.linalg.inverse_det_solve import adjoint
+from adjoint.ops.linalg.matmul import bmm
+
+Shape = tuple[int, ...]
+RANK = np.dtype(np.int64)
+
+
+def _limits(values: Any, atol: Any, rtol: Any) -> Any:
+    """max(atol, rtol · the largest value), (…, 1)."""
+    largest = values.max(-1) if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
+    return np.asarray(np.maximum(atol, rtol * largest))[..., None]
+
+
+def _lead(x: Any, *tolerances: Any) -> Shape:
+    return broadcast_shapes(x.shape[:-2], *(t.shape for t in tolerances if hasattr(t, "shape")))
+
+
+def _rank_spec(x: Any, atol: Any, rtol: Any, **_: Any) -> Spec:
+    return Spec(_lead(x, atol, rtol), RANK)
+
+
+@primitive(spec=_rank_spec, leading=True)
+def rank(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
+    """How many singular values are above the tolerances, which are numbers, or one for each matrix."""
+    found = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
+    return (found > _limits(found, atol, rtol)).sum(-1, dtype=RANK)
+
+
+def _pinv_spec(x: Any, atol: Any, rtol: Any, **_: Any) -> Spec:
+    return Spec((*_lead(x, atol, rtol), x.shape[-1], x.shape[-2]), x.dtype)
+
+
+def _pinv_dx(g: Any, x: Any, out: Any) -> Any:
+    """-Pᵀ g Pᵀ + (1 - A P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P A)."""
+    turned, gt = adjoint(out), adjoint(g)
+    right, left = bmm(bmm(gt, out), turned), bmm(turned, bmm(out, gt))
+    return right - bmm(x, bmm(out, right)) + left - bmm(bmm(left, out), x) - bmm(turned, bmm(g, turned))
+
+
+@primitive(spec=_pinv_spec, node="LinalgPinvBackward0", holomorphic=False, leading=True, dx=_pinv_dx)
+def pinv(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
+    """The pseudoinverse, of the singular values above the tolerances, which are as for `rank`."""
+    if hermitian:
+        values, u = np.linalg.eigh(np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2).conj())
+        vh = np.swapaxes(u, -1, -2).conj()
+    else:
+        u, values, vh = np.linalg.svd(x, full_matrices=False)
+    sizes = np.abs(values)
+    kept = sizes > _limits(sizes, atol, rtol)
+    inverted = np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype)
+    v, uh = (np.swapaxes(part, -1, -2).conj() for part in (vh, u))
+    return v @ (inverted[..., None] * uh)
+
+
+def _solution(a: Any, b: Any, **_: Any) -> Spec:
+    lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return Spec((*lead, a.shape[-1], b.shape[-1]), b.dtype)
+
+
+def _lstsq_da(g: Any, a: Any, b: Any, rcond: Any) -> Any:
+    return _pinv_dx(bmm(g, adjoint(b)), a, pinv(a, 0.0, rcond))
+
+
+@primitive(
+    spec=_solution,
+    node="LinalgLstsqBackward0",
+    holomorphic=False,
+    da=_lstsq_da,
+    db=lambda g, a, rcond: bmm(adjoint(pinv(a, 0.0, rcond)), g),
+)
+def lstsq(a: Any, b: Any, *, rcond: float) -> Any:
+    """The shortest x with the smallest |a x - b|; singular values below rcond · the largest count as 0."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(b, (*lead, *b.shape[-2:]))
+    out = np.zeros((*lead, a.shape[-1], b.shape[-1]), b.dtype)
+    for at in np.ndindex(*lead):
+        if a[at].size and b[at].size:
+            out[at] = np.linalg.lstsq(a[at], b[at], rcond)[0]
+    return out

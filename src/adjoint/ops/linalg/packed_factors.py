@@ -1,0 +1,88 @@
+"""Results of several parts, of matrices: one array (…, n), each part flattened, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg.inverse_det_solve import INFO, transposed
+from adjoint.ops.movement.movement import reshape, slice
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]
+
+
+def packed(x: Any, *parts: Any) -> Any:
+    """The parts, arrays (…, *shape) where x is (…, m, n), as one array."""
+    lead = x.shape[:-2]
+    return np.concatenate([part.reshape(*lead, prod(part.shape[len(lead) :])) for part in parts], -1)
+
+
+def packed_spec(shapes: Callable[..., Shapes]) -> Callable[..., Spec]:
+    """The spec function of an op of one stack of matrices whose result has parts of these shapes."""
+    return lambda x, **params: Spec((*x.shape[:-2], sum(map(prod, shapes(x.shape, **params)))), x.dtype)
+
+
+def unpacked(packed: Any, shapes: Shapes) -> list[Any]:
+    """The parts of these shapes."""
+    lead = tuple(packed.shape[:-1])
+    found, start = [], 0
+    for shape in shapes:
+        bounds = (*((0, n, 1) for n in lead), (start, start + prod(shape), 1))
+        found.append(reshape(slice(packed, bounds=bounds), shape=(*lead, *shape)))
+        start += prod(shape)
+    return found
+
+
+def triangle(x: Any, on_diagonal: float, above: float) -> Any:
+    """x as it is below the diagonal, times a factor on it, and another above."""
+    n, m = x.shape[-2:]
+    below, here = np.tri(n, m, -1, bool), np.eye(n, m, dtype=bool)
+    return where(below, x, where(here, x * on_diagonal if on_diagonal else 0.0, x * above if above else 0.0))
+
+
+def lower(x: Any) -> Any:
+    """x below the diagonal."""
+    return where(_below(x), x, 0.0)
+
+
+def upper(x: Any) -> Any:
+    """x on and above the diagonal."""
+    return where(_below(x), 0.0, x)
+
+
+def _below(x: Any) -> Any:
+    n, m = x.shape[-2:]
+    return np.tri(n, m, -1, bool)
+
+
+def diagonal(values: Any) -> Any:
+    """Matrices with these numbers on the diagonal."""
+    n = values.shape[-1]
+    return where(np.eye(n, dtype=bool), reshape(values, shape=(*values.shape, 1)), 0.0)
+
+
+def over_gaps(x: Any, values: Any) -> Any:
+    """x[i, j] / (values[j] - values[i]); 0 on the diagonal, and for a zero over a zero: equal values, all alike."""
+    row = reshape(values, shape=(*values.shape[:-1], 1, values.shape[-1]))
+    gaps = row - transposed(row)
+    nothing = logical_or(np.eye(values.shape[-1], dtype=bool), logical_and(eq(gaps, 0.0), eq(x, 0.0)))
+    return where(nothing, 0.0, x / where(nothing, 1.0, gaps))
+
+
+@primitive(spec=lambda x, *, start, stop: Spec((*x.shape[:-1], stop - start), INFO), leading=True)
+def integers(x: Any, *, start: int, stop: int) -> Any:
+    """The integers among the parts."""
+    return x[..., start:stop].real.astype(INFO)
+
+
+def pivot_size(x: Any) -> Any:
+    """The magnitude by which LAPACK chooses pivots: |re| + |im|."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)

@@ -1,0 +1,66 @@
+"""Triangular systems of equations, by substitution in blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg.inverse_det_solve import solution, transposed
+from adjoint.ops.linalg.matmul import bmm
+
+BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
+
+
+def _triangle(x: Any, upper: bool, unitriangular: bool) -> Any:
+    """What of x is read."""
+    n = x.shape[-1]
+    read = np.tri(n, n, -1 if unitriangular else 0, bool)
+    return where(read.T if upper else read, x, 0.0)
+
+
+def _da(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
+    back = solve_triangular(transposed(a), g, upper=not upper, unitriangular=unitriangular)
+    return -_triangle(bmm(back, transposed(out)), upper, unitriangular)
+
+
+@primitive(
+    spec=solution,
+    node="LinalgSolveTriangularBackward0",
+    da=_da,
+    db=lambda g, a, upper, unitriangular: solve_triangular(
+        transposed(a), g, upper=not upper, unitriangular=unitriangular
+    ),
+)
+def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
+    """The x with a x = b, reading one triangle of a, with ones for its diagonal if `unitriangular`.
+
+    A zero on the diagonal gives infinities and NaN, no error.
+    """
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    x = np.empty((*lead, *b.shape[-2:]), b.dtype)
+    x[...] = b
+    with np.errstate(all="ignore"):
+        if upper:  # turned around, it is a lower triangle
+            substitute(a[..., ::-1, ::-1], x[..., ::-1, :], unitriangular)
+        else:
+            substitute(a, x, unitriangular)
+    return x
+
+
+def substitute(a: Any, x: Any, unitriangular: bool) -> None:
+    """x ← a⁻¹ x, in place, for a lower triangle a."""
+    n = a.shape[-1]
+    if n > BLOCK:
+        half = (n // 2 + BLOCK - 1) // BLOCK * BLOCK
+        substitute(a[..., :half, :half], x[..., :half, :], unitriangular)
+        x[..., half:, :] -= a[..., half:, :half] @ x[..., :half, :]
+        substitute(a[..., half:, half:], x[..., half:, :], unitriangular)
+        return
+    for i in range(n):
+        if i:
+            x[..., i : i + 1, :] -= a[..., i : i + 1, :i] @ x[..., :i, :]
+        if not unitriangular:
+            x[..., i, :] /= a[..., i, i, None]

@@ -1,0 +1,212 @@
+"""Views at strides of one's own, and the diagonal; with the sums that lead back from them."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import movement, primitive
+from adjoint.core.op.op import apply
+from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import mode, unrecorded, unusual
+from adjoint.core.tensor.as_strided import dense_strides, offset, owner, places, reach, region, steps
+from adjoint.core.tensor.storage import share_view, view_of
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.mutation.view_update import replay
+
+Sizes = tuple[int, ...]
+Geometry = tuple[Sizes, int]  # the strides of a view in elements, and the place of its first element
+
+
+def _as_it_lies(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Spec:
+    return Spec(size, x.dtype)
+
+
+def _start(storage_offset: int | None, geometry: Geometry) -> int:
+    return geometry[1] if storage_offset is None else storage_offset
+
+
+@primitive(
+    spec=_as_it_lies,
+    linear=True,
+    dx=lambda g, x_shape, size, stride, storage_offset, geometry: strided_sum(
+        g, shape=x_shape, stride=stride, start=_start(storage_offset, geometry), geometry=geometry
+    ),
+)
+def as_strided(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Any:
+    """The memory of x at other strides: a view, where x lies in it as `geometry` says; else `restride`."""
+    start = _start(storage_offset, geometry)
+    if steps(x) == geometry[0] and offset(x) == geometry[1]:
+        return region(x, size, stride, start)
+    return _restrided(x, size, stride, start, geometry)
+
+
+def _restrided(x: Any, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+    own = places(x.shape, *geometry)
+    memory = np.zeros(max(reach(x.shape, *geometry), reach(size, stride, start)), x.dtype)
+    np.add.at(memory, own, x)
+    return (memory / _count(memory, own))[places(size, stride, start)].astype(x.dtype, copy=False)
+
+
+def _count(memory: Any, own: Any) -> Any:
+    """How many elements of a view share each place of the memory; 1 where none lies."""
+    return np.maximum(np.bincount(own.ravel(), minlength=memory.size), 1)
+
+
+@primitive(
+    spec=lambda x, *, size, stride, start, geometry: Spec(size, x.dtype),
+    linear=True,
+    dx=lambda g, x_shape, stride, start, geometry: strided_sum(
+        g, shape=x_shape, stride=stride, start=start, geometry=geometry
+    ),
+)
+def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+    """x laid into memory as `geometry` says, zeros elsewhere, and read at other strides."""
+    return _restrided(x, size, stride, start, geometry)
+
+
+@primitive(
+    spec=lambda x, *, shape, stride, start, geometry: Spec(shape, x.dtype),
+    linear=True,
+    dx=lambda g, x_shape, stride, start, geometry: restride(
+        g, size=x_shape, stride=stride, start=start, geometry=geometry
+    ),
+)
+def strided_sum(x: Any, *, shape: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+    """x added into memory at its strides, and read as `geometry` says: the transpose of `restride`."""
+    own = places(shape, *geometry)
+    memory = np.zeros(max(reach(shape, *geometry), reach(x.shape, stride, start)), x.dtype)
+    np.add.at(memory, places(x.shape, stride, start), x)
+    return (memory / _count(memory, own))[own].astype(x.dtype, copy=False)
+
+
+def geometry_of(x: Tensor) -> Geometry:
+    """How a tensor lies in its memory; a symbolic one, or what that is a view of, as if in memory of its own."""
+    if unusual.count and mode.tracer is not None:
+        mode.tracer.adopt(x)
+    if type(x.array) is np.ndarray:
+        return steps(x.array), offset(x.array)
+    view = view_of(x)
+    base = x if view is None else view.base
+    if not base.is_contiguous():
+        x.array.refuse("as_strided of a tensor whose memory is not in row-major order")
+    shape = base.array.shape
+    array = region(np.empty(1, np.int8), shape, dense_strides(shape), 0)  # without memory: only look at it
+    array = array if view is None else replay(array, view.steps)
+    return steps(array), offset(array)
+
+
+def memory_of(x: Tensor) -> int:
+    """The number of elements in the memory that the tensor lies in."""
+    if type(x.array) is np.ndarray:
+        return int(owner(x.array).nbytes // x.element_size())
+    view = view_of(x)
+    return x.numel() if view is None else view.base.numel()
+
+
+def _unfold_spec(x: Any, *, dimension: int, size: int, step: int) -> Spec:
+    count = (x.shape[dimension] - size) // step + 1
+    return Spec((*x.shape[:dimension], count, *x.shape[dimension + 1 :], size), x.dtype)
+
+
+@primitive(
+    spec=_unfold_spec,
+    linear=True,
+    dx=lambda g, x_shape, dimension, step: unfold_back(g, shape=x_shape, dimension=dimension, step=step),
+)
+def unfold(x: Any, *, dimension: int, size: int, step: int) -> Any:
+    """The pieces of `size` at every `step` along a dimension, as a last dimension: a view."""
+    strides = steps(x)
+    shape = _unfold_spec(x, dimension=dimension, size=size, step=step).shape
+    moved = (*strides[:dimension], strides[dimension] * step, *strides[dimension + 1 :], strides[dimension])
+    return region(x, shape, moved, offset(x))
+
+
+@primitive(
+    spec=lambda x, *, shape, dimension, step: Spec(shape, x.dtype),
+    linear=True,
+    dx=lambda g, x_shape, dimension, step: unfold(g, dimension=dimension, size=x_shape[-1], step=step),
+)
+def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
+    """Zeros of `shape`, to which the pieces are added where they came from: the transpose of `unfold`."""
+    out = np.zeros(shape, x.dtype)
+    count = x.shape[dimension]
+    for tap in range(x.shape[-1]):
+        at = builtins.slice(tap, tap + (count - 1) * step + 1, step)
+        out[(builtins.slice(None),) * dimension + (at,)] += x[..., tap]
+    return out
+
+
+def seen(op: Any, x: Tensor, **params: Any) -> Tensor:
+    """op(x), noted as a view of x where it lies in its memory; one at strides of its own as a view of what x is of."""
+    out, around = apply(op, (x,), params), view_of(x)
+    symbolic = type(out.array) is not np.ndarray
+    if not symbolic and owner(out.array) is not owner(x.array):
+        return out
+    if "geometry" not in params or around is None:
+        share_view(x, out, op, params)
+        return out
+    start = _start(params["storage_offset"], params["geometry"])
+    whole = {**params, "storage_offset": start, "geometry": geometry_of(around.base)}
+    if symbolic:
+        out = _completed(op, x, out, around.base, whole, params["geometry"])
+    share_view(around.base, out, op, whole, around.made)
+    return out
+
+
+def _completed(op: Any, x: Tensor, out: Tensor, base: Tensor, whole: dict[str, Any], geometry: Geometry) -> Tensor:
+    """`as_strided` of a symbolic view, which has its own elements alone: the others are taken from its base."""
+    wanted = places(whole["size"], whole["stride"], whole["storage_offset"])
+    own = np.isin(wanted, places(x.array.shape, *geometry))
+    if own.all():
+        return out
+    with unrecorded():
+        beyond = apply(op, (base,), whole)
+    return where(own, out, beyond)
+
+
+Corner = tuple[int, int, int]  # how far above the main diagonal, and the two dimensions
+
+
+def _diagonal_spec(x: Any, *, at: Corner) -> Spec:
+    above, first, second = at
+    rest = tuple(n for d, n in enumerate(x.shape) if d not in (first, second))
+    return Spec((*rest, diagonal_length(x.shape[first], x.shape[second], above)), x.dtype)
+
+
+def diagonal_length(rows: int, columns: int, above: int) -> int:
+    """How many elements a diagonal has."""
+    return max(0, min(rows + min(above, 0), columns - max(above, 0)))
+
+
+def _diagonal(x: Any, *, at: Corner) -> Any:
+    found = np.diagonal(x, *at)
+    if x.flags.writeable:
+        found.flags.writeable = True
+    return found
+
+
+@movement(
+    spec=_diagonal_spec,
+    part=_diagonal,
+    dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at),
+)
+def diagonal(x: Any, *, at: Corner) -> Any:
+    """The elements x[i, i + above] of two dimensions, as the last one: a view."""
+    return _diagonal(x, at=at)
+
+
+@movement(
+    view=False,
+    spec=lambda x, *, shape, at: Spec(shape, x.dtype),
+    node="DiagEmbedBackward0",
+    dx=lambda g, at: diagonal(g, at=at),
+)
+def diagonal_back(x: Any, *, shape: Sizes, at: Corner) -> Any:
+    """Zeros of `shape` with x on a diagonal: the transpose of `diagonal`."""
+    out = np.zeros(shape, x.dtype)
+    _diagonal(out, at=at)[...] = x
+    return out

@@ -1,0 +1,54 @@
+"""The same elements in another order in memory, of values and of gradients: images with their channels last, say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.memory_format import channels_last, channels_last_3d
+
+Order = tuple[int, ...]
+CHANNELS_LAST = {4: channels_last.order, 5: channels_last_3d.order}  # by the number of dimensions
+
+
+@primitive(
+    family="elementwise",
+    spec=lambda x, *, order, back=(): Spec(x.shape, x.dtype),
+    scalar=lambda b, x: x,
+    linear=True,
+    node="CloneBackward0",
+    dx=lambda g, back: laid(g, order=back) if back else g,
+)
+def laid(x: Any, *, order: Order, back: Order = ()) -> Any:
+    """x in memory of its own, row-major when the dimensions are taken in `order`; its gradient in the order `back`."""
+    out = dense(x.shape, x.dtype, order)
+    out[...] = x
+    return out
+
+
+def dense(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
+    """A new array whose dimensions, taken in `order`, are row-major; it owns its memory, as no transposed one does."""
+    steps, step = [0] * len(shape), np.dtype(dtype).itemsize
+    for d in reversed(order):
+        steps[d] = step
+        step *= max(shape[d], 1)
+    return np.ndarray(shape, dtype, strides=steps)
+
+
+def channels_lie_last(array: Any) -> bool:
+    """True where steps grow from the channels through the innermost dimension to the outermost, as PyTorch decides.
+
+    Where sizes of 1 leave it open the strides of those dimensions tell; where they do not either, False.
+    """
+    shape, strides = array.shape, array.strides
+    if len(shape) not in CHANNELS_LAST or strides[1] > strides[-1] or not strides[1]:
+        return False
+    least = 0
+    for d in reversed(CHANNELS_LAST[len(shape)]):
+        if not shape[d] or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * shape[d]
+    return True

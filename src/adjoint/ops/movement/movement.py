@@ -1,0 +1,214 @@
+"""Moving elements without computing any: each op's gradient is the movement back."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import movement, primitive
+from adjoint.core.op.op import apply
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.memory_format import sorted_dims
+
+
+def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
+    def title(node: Any) -> str:
+        return params_to_name.get(node.params.get("called", ""), default)
+
+    return title
+
+
+@movement(
+    spec=lambda x, *, shape: Spec(shape, x.dtype),
+    index=lambda view, *, shape: view.reshape(shape),
+    node="ViewBackward0",
+    dx=lambda g, x_shape: reshape(g, shape=x_shape),
+)
+def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
+    """The same elements in row-major order under another shape; a view where the memory allows."""
+    return x.reshape(shape)
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """`reshape` of a result that nobody else sees: no view, but the tensor that the memory belongs to."""
+    return apply(reshape.op, (x,), {"shape": shape})  # type: ignore[attr-defined]
+
+
+def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes `axes`."""
+    result = [0] * len(axes)
+    for i, axis in enumerate(axes):
+        result[axis] = i
+    return tuple(result)
+
+
+def _permute_spec(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> Spec:
+    return Spec(tuple(x.shape[a] for a in axes), x.dtype)
+
+
+@movement(
+    spec=_permute_spec,
+    index=lambda view, *, axes, called="permute": view.permute(axes),
+    node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
+    dx=lambda g, axes: permute(g, axes=inverse(axes)),
+)
+def permute(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> Any:
+    """Dimension i of the result is dimension `axes[i]` of x. `called`: the name the user knew it by."""
+    return x.transpose(axes)
+
+
+def swap(x: Any, a: int, b: int) -> Any:
+    """x with dimensions a and b exchanged, counted from the end if negative."""
+    return permute(x, axes=exchange(len(x.shape), a, b), called="transpose")
+
+
+@cache
+def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
+    """The permutation that exchanges dimensions a and b of `rank`. Raises IndexError where they are none of these."""
+    axes = list(range(rank))
+    axes[a], axes[b] = axes[b], axes[a]
+    return tuple(axes)
+
+
+@movement(
+    spec=lambda x, *, shape: Spec(shape, x.dtype),
+    index=lambda view, *, shape: view.expand(shape),
+    dx=lambda g: g,
+)
+def expand(x: Any, *, shape: tuple[int, ...]) -> Any:
+    """x repeated along new and size-1 dimensions without copying; its gradient is summed by the walk."""
+    lead = len(shape) - x.ndim
+    if shape[lead:] == x.shape:
+        if not lead or (shape[0] == 1 and shape[:lead] == (1,) * lead):  # nothing is repeated, so it may be written
+            return x.reshape(shape) if x.ndim and x.flags.c_contiguous else x[(None,) * lead + (...,)]
+        strides = x.strides
+    else:
+        strides = tuple([0 if n == 1 else step for n, step in zip(x.shape, x.strides, strict=True)])
+    if not x.flags.c_contiguous or not x.size:
+        return np.broadcast_to(x, shape)
+    strides = (0, *strides) if lead == 1 and shape[0] != 1 else _led(strides, shape)
+    out = np.ndarray(shape, x.dtype, x, 0, strides)  # a tenth of the time of `broadcast_to`
+    out.setflags(write=False)  # a sixth of the time of `out.flags.writeable = False`
+    return out
+
+
+def _led(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`strides` of the last dimensions with those of the new ones in front: what one of size 1 would step over."""
+    for n in reversed(shape[: len(shape) - len(strides)]):
+        strides = (shape[len(shape) - len(strides)] * strides[0] if n == 1 and strides else 0, *strides)
+    return strides
+
+
+@movement(
+    view=False,
+    spec=lambda x, *, axes: Spec(x.shape, x.dtype),
+    index=lambda view, *, axes: view.flip(axes),
+    dx=lambda g, axes: flip(g, axes=axes),
+)
+def flip(x: Any, *, axes: tuple[int, ...]) -> Any:
+    """x with the order of elements reversed along `axes`."""
+    order = sorted_dims(x.shape, x.strides)  # PyTorch keeps it
+    return np.flip(x, axes).transpose(order).copy().transpose(np.argsort(order))
+
+
+Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimension
+
+
+def _slice_spec(x: Any, *, bounds: Bounds) -> Spec:
+    return Spec(tuple(len(range(*b)) for b in bounds), x.dtype)
+
+
+@movement(
+    spec=_slice_spec,
+    index=lambda view, *, bounds: view.slice(bounds),
+    node="SliceBackward0",
+    part=lambda array, *, bounds: array[_key(bounds)],
+    dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
+)
+def slice(x: Any, *, bounds: Bounds) -> Any:
+    """x[start:stop:step] for one (start, stop, step) per dimension, steps positive, all within the dimension."""
+    return x[_key(bounds)]
+
+
+def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:
+    return tuple(builtins.slice(*b) for b in bounds)
+
+
+@movement(
+    view=False,
+    spec=lambda x, *, shape, bounds: Spec(shape, x.dtype),
+    dx=lambda g, bounds: slice(g, bounds=bounds),
+)
+def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
+    """Zeros of `shape` with x written at `bounds`: the transpose of `slice`."""
+    out = np.zeros(shape, x.dtype)
+    out[_key(bounds)] = x
+    return out
+
+
+def _select_spec(x: Any, *, axis: int, at: int) -> Spec:
+    return Spec(x.shape[:axis] + x.shape[axis + 1 :], x.dtype)
+
+
+@movement(
+    spec=_select_spec,
+    index=lambda view, *, axis, at: view.select(axis, at),
+    part=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
+    dx=lambda g, x_shape, axis, at: _unselect(g, x_shape, axis, at),
+)
+def select(x: Any, *, axis: int, at: int) -> Any:
+    """The elements of x whose index along `axis` is `at`; that dimension goes."""
+    return x[(builtins.slice(None),) * axis + (at, ...)]
+
+
+def _unselect(g: Any, shape: tuple[int, ...], axis: int, at: int) -> Any:
+    bounds = tuple((at, at + 1, 1) if i == axis else (0, n, 1) for i, n in enumerate(shape))
+    kept = reshape(g, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+    return unslice(kept, shape=shape, bounds=bounds)
+
+
+Widths = tuple[tuple[int, int], ...]
+
+
+@movement(
+    view=False,
+    spec=lambda x, *, widths, value=0.0: Spec(
+        tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype
+    ),
+    node="ConstantPadNdBackward0",
+    dx=lambda g, x_shape, widths: slice(
+        g, bounds=tuple((a, a + n, 1) for n, (a, _) in zip(x_shape, widths, strict=True))
+    ),
+)
+def pad(x: Any, *, widths: Widths, value: float = 0.0) -> Any:
+    """x framed by `value`: (before, after) elements for each dimension, none negative."""
+    return np.pad(x, widths, constant_values=value)
+
+
+def _cat_spec(*tensors: Any, axis: int) -> Spec:
+    shape = list(tensors[0].shape)
+    shape[axis] = sum(t.shape[axis] for t in tensors)
+    return Spec(tuple(shape), tensors[0].dtype)
+
+
+def _piece(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Any:
+    start = sum(s[axis] for s in tensors_shape[:i])
+    bounds = tuple(
+        (start, start + tensors_shape[i][axis], 1) if d == axis else (0, n, 1) for d, n in enumerate(g.shape)
+    )
+    return slice(g, bounds=bounds)
+
+
+@primitive(family="cat", spec=_cat_spec, linear=True, dtensors=_piece)
+def cat(*tensors: Any, axis: int) -> Any:
+    """Tensors of one type joined along `axis`."""
+    return np.asarray(np.concatenate(tensors, axis), order="C")  # of transposed parts NumPy makes a transposed whole
+
+
+def numel(shape: tuple[int, ...]) -> int:
+    """Number of elements of an array of this shape."""
+    return math.prod(shape)

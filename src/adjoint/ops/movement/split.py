@@ -1,0 +1,145 @@
+"""Taking a tensor apart along one dimension: all the pieces are views, and one node in the graph made them all."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import default
+from adjoint.core.graph.hooks import NodeHooks
+from adjoint.core.graph.iterative_dealloc import freed_without_recursion
+from adjoint.core.graph.node import Output, Recorded, tick
+from adjoint.core.graph.source_location import user_place
+from adjoint.core.op.recorder import make
+from adjoint.core.runtime.mode import mode, unrecorded, unusual
+from adjoint.core.tensor.storage import Made, Storage, View, share_view, storage_of
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.ops.movement.movement import cat, reshape, select, slice
+
+MANY = Made.AS_ONE_OF_MANY
+
+
+def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
+    """Slices of these sizes along `axis`, one after another."""
+    pieces = _views(x, slice, *_places(x.array.shape, tuple(sizes), axis))
+    return _recorded(x, pieces, axis, called)
+
+
+@lru_cache(256)
+def _places(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int) -> tuple[list[dict[str, Any]], list[Any]]:
+    """For slices of these sizes the parameters of each, and what NumPy calls it."""
+    whole = [(0, n, 1) for n in shape]
+    before, after = whole[:axis], whole[axis + 1 :]
+    rest = (builtins.slice(None),) * axis
+    places: list[dict[str, Any]] = []
+    keys, start = [], 0
+    for n in sizes:
+        end = start + n
+        places.append({"bounds": (*before, (start, end, 1), *after)})
+        keys.append((*rest, builtins.slice(start, end)))
+        start = end
+    return places, keys
+
+
+def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """The elements along `axis`, without it."""
+    count, rest = x.array.shape[axis], (builtins.slice(None),) * axis
+    places = [{"axis": axis, "at": i} for i in range(count)]
+    pieces = _views(x, select, places, [(*rest, i, ...) for i in range(count)])
+    return _recorded(x, pieces, axis, UnbindBackward0)
+
+
+def _views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
+    """`move` of x to each of these places, without history. `keys`: what NumPy calls them."""
+    if unusual.count or default.narrow:
+        with unrecorded():
+            return [move(x, **params) for params in places]
+    op, array = move.op, x.array
+    storage_of(x)
+    if type(x.memory) is Storage:
+        seen = make.seen
+        return [seen(array[key], x, op, params, None, None) for params, key in zip(places, keys, strict=True)]
+    pieces = []
+    for params, key in zip(places, keys, strict=True):
+        piece = wrap(array[key])
+        share_view(x, piece, op, params)
+        pieces.append(piece)
+    return pieces
+
+
+def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
+    if unusual.count and not mode.recording:
+        return tuple(pieces)
+    for piece in pieces:
+        if type(piece.memory) is View:
+            piece.memory.made = MANY
+    node = x.node
+    if node is not None and pieces and not (mode.floor >= 0 and node.order < mode.floor):
+        maker = called(x, [piece.array.shape for piece in pieces], axis)
+        for i, piece in enumerate(pieces):
+            piece.node = Output(maker, i, piece.array.shape, piece.array.dtype)
+    return tuple(pieces)
+
+
+@freed_without_recursion
+class Pieces(Recorded):
+    """The node that several pieces of one tensor come from."""
+
+    __slots__ = ("__weakref__", "at", "axis", "code", "dtype", "hooks", "order", "parents", "pieces", "shape")
+    op = None
+    saved = None
+    parents: tuple[Any, ...]
+    pieces: list[tuple[int, ...]]
+    code: CodeType
+    hooks: NodeHooks | None
+
+    def __init__(self, x: Tensor, pieces: list[tuple[int, ...]], axis: int) -> None:
+        self.parents = (x.node,)
+        self.pieces, self.axis = pieces, axis
+        self.shape, self.dtype = pieces[0], x.array.dtype
+        self.hooks = None
+        self.code, self.at = user_place()
+        self.order = tick()
+
+    @property
+    def outputs(self) -> int:
+        """How many pieces there are."""
+        return len(self.pieces)
+
+    def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
+        """The gradient of the whole: those of the pieces, zeros where none came, put together again."""
+        joined = [
+            self._widened(constant(np.zeros(shape, self.dtype)) if g is None else g)
+            for g, shape in zip(arrived, self.pieces, strict=True)
+        ]
+        return [cat(*joined, axis=self.axis) if len(joined) > 1 else joined[0]]
+
+    def _widened(self, g: Tensor) -> Tensor:
+        return g
+
+
+class SplitBackward0(Pieces):
+    """Of `split` and `chunk`."""
+
+    __slots__ = ()
+
+
+class SplitWithSizesBackward0(Pieces):
+    """Of `split` into given sizes."""
+
+    __slots__ = ()
+
+
+class UnbindBackward0(Pieces):
+    """Of `unbind`, whose pieces have lost the dimension."""
+
+    __slots__ = ()
+
+    def _widened(self, g: Tensor) -> Tensor:
+        shape = g.array.shape
+        return reshape(g, shape=(*shape[: self.axis], 1, *shape[self.axis :]))

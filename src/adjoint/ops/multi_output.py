@@ -1,0 +1,72 @@
+"""Several results of one node: computed as one array, from which each is a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.node import Output
+from adjoint.core.runtime.mode import unrecorded
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.movement.movement import reshape, slice
+from adjoint.ops.movement.split import Pieces
+
+Shape = tuple[int, ...]
+
+
+class Parts(Pieces):
+    """Pieces of the last dimension, each of a shape of its own."""
+
+    __slots__ = ("settings",)
+    settings: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_") and name.removeprefix("_saved_") in self.settings:
+            return self.settings[name.removeprefix("_saved_")]
+        raise AttributeError(f"{self.name()!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *(f"_saved_{name}" for name in self.settings)})
+
+    def _widened(self, g: Tensor) -> Tensor:
+        lead = self.parents[0].shape[:-1]
+        return reshape(g, shape=(*lead, prod(g.array.shape[len(lead) :])))
+
+
+_kinds: dict[str, type[Parts]] = {}
+
+
+def parts(packed: Tensor, shapes: Sequence[Shape], called: str, **settings: Any) -> tuple[Tensor, ...]:
+    """`packed` (…, n) as tensors (…, *shape) whose sizes add up to n, made by one node of this name.
+
+    The node shows the `settings`, as `_saved_…`.
+    """
+    lead = packed.array.shape[:-1]
+    full = tuple((0, n, 1) for n in lead)
+    found, start = [], 0
+    with unrecorded():
+        for shape in shapes:
+            piece = slice(packed, bounds=(*full, (start, start + prod(shape), 1)))
+            found.append(reshape(piece, shape=(*lead, *shape)))
+            start += prod(shape)
+    found = list(separated(found))
+    if packed.node is not None:
+        if called not in _kinds:
+            _kinds[called] = type(called, (Parts,), {"__slots__": ()})
+        node = _kinds[called](packed, [part.array.shape for part in found], len(lead))
+        node.settings = settings
+        for i, part in enumerate(found):
+            part.node = Output(node, i, part.array.shape, part.array.dtype)
+    return tuple(found)
+
+
+def separated(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Pieces of one tensor in memory of their own: each may be written in place without regard to the others."""
+    for piece in pieces:
+        piece.memory = None
+        if type(piece.array) is np.ndarray:
+            piece.array = piece.array.copy()
+    return tuple(pieces)

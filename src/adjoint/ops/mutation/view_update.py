@@ -1,0 +1,148 @@
+"""Replacing a part of an array: what a write through a view, or `x[index] = value`, makes of the whole."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.op import Op
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.as_strided import writable
+from adjoint.core.tensor.storage import Step
+from adjoint.ops.indexing.indexing import Pattern, index
+from adjoint.ops.movement.movement import Bounds, reshape, slice
+
+Steps = tuple[Step, ...]
+
+
+@primitive(
+    spec=lambda x, value: Spec(value.shape, value.dtype),
+    node="CopyBackwards",
+    linear=True,
+    dx=lambda g: put_slice(g, 0.0, bounds=tuple((0, n, 1) for n in g.shape)),
+    dvalue=lambda g: g,
+)
+def taken(x: Any, value: Any) -> Any:
+    """`value`, as the content that x takes over: what x was stays in the graph, with a gradient of zero."""
+    return value
+
+
+def _refuse(g: Any) -> Any:
+    raise RuntimeError(
+        "A view was created in no_grad mode and its base or another view of its base has been modified "
+        "inplace with grad mode enabled: whether the gradient is to flow through the view cannot be told. Make the "
+        "view and write to the base both inside of the block, or both outside."
+    )
+
+
+def _refuse_to_bypass(g: Any) -> Any:
+    raise RuntimeError(
+        "A view was created inside a custom Function and its base or another view of its base has been modified "
+        "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function "
+        "returns."
+    )
+
+
+def _refuse_to_go_on(g: Any) -> Any:
+    raise RuntimeError(
+        "A view was created in inference mode and its base or another view of its base has been modified inplace in "
+        "normal mode: the gradient cannot go through what the view was. Make the view and write to it in the same mode."
+    )
+
+
+def _same(x: Any, *_: Any, **__: Any) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+# Of a view that was made where nothing is recorded, by a Function, or in inference mode, when its base was then written
+# with history.
+left_behind = Op(lambda x: x, {"dx": _refuse}, family="call", spec=_same, node="Invalid")
+bypassed = Op(lambda x: x, {"dx": _refuse_to_bypass}, family="call", spec=_same, node="Invalid")
+overtaken = Op(lambda x: x, {"dx": _refuse_to_go_on}, family="call", spec=_same, node="Invalid")
+
+
+def replay(x: Any, steps: Steps) -> Any:
+    """The view of `x` to which the steps lead: arrays to arrays, tensors to tensors."""
+    for op, params, _, _ in steps:
+        x = op.evaluate(x, **params) if type(x) is np.ndarray else op.public(x, **params)
+    return x
+
+
+@primitive(
+    spec=_same,
+    node="CopySlices",
+    dx=lambda g, steps: put_view(g, 0.0, steps=steps),
+    dvalue=lambda g, steps: replay(g, steps),
+)
+def put_view(x: Any, value: Any, *, steps: Steps) -> Any:
+    """x with `value` in place of the view to which `steps` lead."""
+    out = np.array(x, order="C")
+    region = writable(replay(out, steps))
+    if _lies_in(region, out):
+        region[...] = value
+    else:  # in row-major order a reshape among the steps had to copy
+        positions = replay(np.arange(out.size).reshape(out.shape), steps)
+        out.reshape(-1)[positions] = value
+    return out
+
+
+def _lies_in(region: Any, memory: Any) -> bool:
+    while region is not None:
+        if region is memory:
+            return True
+        region = region.base
+    return False
+
+
+def put_steps(x: Any, value: Any, steps: Steps) -> Any:
+    """`put_view`, as a `put_slice` where slices and selections are all there is on the way: these compile."""
+    bounds = _bounds(x.shape, steps)
+    if bounds is None:
+        return put_view(x, value, steps=steps)
+    region = tuple(len(range(*b)) for b in bounds)
+    return put_slice(x, value if tuple(value.shape) == region else reshape(value, shape=region), bounds=bounds)
+
+
+def _bounds(shape: tuple[int, ...], steps: Steps) -> Bounds | None:
+    """The part of an array to which slices and selections lead, whatever reshape comes last."""
+    ranges = [range(n) for n in shape]
+    kept = list(range(len(shape)))  # the dimensions of the array that the view still has
+    for i, (op, params, _, _) in enumerate(steps):
+        if op.name == "slice":
+            for d, b in zip(kept, params["bounds"], strict=True):
+                ranges[d] = ranges[d][builtins.slice(*b)]
+        elif op.name == "select":
+            d = kept.pop(params["axis"])
+            ranges[d] = ranges[d][params["at"] : params["at"] + 1]
+        elif op.name != "reshape" or i != len(steps) - 1:
+            return None
+    return tuple((r.start, r.stop, r.step) for r in ranges)
+
+
+@primitive(
+    spec=_same,
+    node="CopySlices",
+    dx=lambda g, bounds: put_slice(g, 0.0, bounds=bounds),
+    dvalue=lambda g, bounds: slice(g, bounds=bounds),
+)
+def put_slice(x: Any, value: Any, *, bounds: Bounds) -> Any:
+    """x with `value` at one (start, stop, step) per dimension."""
+    out = x.copy()
+    out[tuple(builtins.slice(*b) for b in bounds)] = value
+    return out
+
+
+@primitive(
+    spec=_same,
+    node="IndexPutBackward0",
+    dx=lambda g, indices, pattern: put_index(g, 0.0, *indices, pattern=pattern),
+    dvalue=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
+)
+def put_index(x: Any, value: Any, *indices: Any, pattern: Pattern) -> Any:
+    """x with `value` at integer index arrays; at a repeated position the last one stays."""
+    out = x.copy()
+    out[tuple(builtins.slice(None) if slot is None else indices[slot] for slot in pattern)] = value
+    return out

@@ -1,0 +1,254 @@
+"""Sums and maxima of windows over the last dimensions, and their transposes.
+
+Every op takes where its windows stand, one number for each dimension pooled: `size` taps, `dilation` apart, from every
+`stride`; `padding` elements in front of the input and behind it, and `extra` more behind, count as 0 for a sum and as
+less than all others for a maximum. Of equal elements the first is the maximum, and NaN is largest.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.tensor import Tensor, detach
+from adjoint.ops.movement.sliding_windows import Sizes, positions
+
+
+def pooled_shape(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
+    """The shape of x pooled: its first dimensions, and how many windows stand along each other one."""
+    rank = len(size)
+    framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
+    return (*x.shape[:-rank], *map(positions, framed, size, stride, dilation))
+
+
+EACH = 8e-9  # seconds that NumPy takes for an element of the input
+
+
+@primitive(
+    linear=True,
+    family="pooling",
+    leading=True,
+    native=EACH,
+    spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
+    dx=lambda g, x_shape, size, stride, padding, dilation, extra: window_sum_input(
+        g, lengths=x_shape[len(x_shape) - len(size) :], size=size, stride=stride, padding=padding, dilation=dilation,
+        extra=extra,
+    ),
+)  # fmt: skip
+def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
+    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
+    framed = _framed(x, padding, extra, 0)
+    out = np.zeros(shape, x.dtype)
+    for where in _taps(shape, size, stride, dilation):
+        out += framed[(..., *where)]
+    return out
+
+
+@primitive(
+    linear=True,
+    family="pooling",
+    leading=True,
+    native=EACH,
+    spec=lambda g, *, lengths, size, stride, padding, dilation, extra: Spec(
+        (*g.shape[: len(g.shape) - len(size)], *lengths), g.dtype
+    ),
+    dg=lambda gg, size, stride, padding, dilation, extra: window_sum(
+        gg, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+    ),
+)
+def window_sum_input(
+    g: Any, *, lengths: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+) -> Any:
+    """The transpose of `window_sum`: each window's g added to all elements of it, in zeros of `lengths`."""
+    lead = g.shape[: g.ndim - len(size)]
+    framed = _frame((*lead, *lengths), padding, extra, g.dtype)
+    for where in _taps(g.shape, size, stride, dilation):
+        framed[(..., *where)] += g
+    return _inner(framed, lengths, padding)
+
+
+@primitive(
+    family="pooling",
+    leading=True,
+    native=EACH,
+    spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
+    dx=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
+        g, _settled(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+    ),
+)
+def max_pool(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """The largest element of each window."""
+    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
+    framed = _framed(x, padding, extra, _lowest(x.dtype))
+    best: Any = None
+    hollow = _hollow(x)
+    for where in _taps(shape, size, stride, dilation):
+        tap = framed[(..., *where)]
+        if best is None:
+            best = tap.copy()
+        else:
+            _replace(best, tap, _better(tap, best, hollow))
+    return best
+
+
+@primitive(
+    linear=True,
+    family="pooling",
+    leading=True,
+    native=EACH,
+    spec=lambda g, x, **windows: Spec(x.shape, g.dtype),
+    dg=lambda gg, x, size, stride, padding, dilation, extra: at_max(
+        gg, _settled(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+    ),
+)
+def max_pool_input(g: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
+    framed = _frame(x.shape, padding, extra, g.dtype)
+    winners = _winners(x, size, stride, padding, dilation, extra)
+    for i, where in enumerate(_taps(g.shape, size, stride, dilation)):
+        framed[(..., *where)] += _masked(g, winners == i)
+    return _inner(framed, x.shape[x.ndim - len(size) :], padding)
+
+
+@primitive(
+    linear=True,
+    family="pooling",
+    leading=True,
+    native=EACH,
+    spec=lambda values, x, **windows: Spec(pooled_shape(x, **windows), values.dtype),
+    dvalues=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
+        g, _settled(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+    ),
+)
+def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """Of each window the value that stands where x is largest."""
+    winners = _winners(x, size, stride, padding, dilation, extra)
+    framed = _framed(values, padding, extra, 0)
+    out: Any = np.zeros(winners.shape, values.dtype)
+    for i, where in enumerate(_taps(winners.shape, size, stride, dilation)):
+        _replace(out, framed[(..., *where)], winners == i)
+    return out
+
+
+@primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
+def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest.
+
+    A window without any element has the index of the first one behind its beginning, or of the last.
+    """
+    winners = _winners(x, size, stride, padding, dilation, extra)
+    lead = x.ndim - len(size)
+    lengths, places = x.shape[lead:], winners.shape[lead:]
+    steps = [math.prod(lengths[d + 1 :]) for d in range(len(size))]
+    reach = _grid([np.arange(k) * d * s for k, d, s in zip(size, dilation, steps, strict=True)])
+    starts = [np.arange(n) * s - p for n, s, p in zip(places, stride, padding, strict=True)]
+    at: Any = reach.ravel()[winners]
+    at += _grid([start * s for start, s in zip(starts, steps, strict=True)])
+    if any(padding) or any(extra):
+        # Only of a window without elements the first tap wins from outside.
+        first = zip(starts, dilation, lengths, steps, strict=True)
+        inner = _grid([np.minimum(np.where(a < 0, a % d, a), n - 1) * s for a, d, n, s in first])
+        np.copyto(at, inner, where=winners == 0)
+    return at
+
+
+def _grid(along: list[Any]) -> Any:
+    """The sums of one number for each dimension."""
+    return functools.reduce(np.add.outer, along)
+
+
+def _settled(x: Any) -> Any:
+    """x without its history: which element is largest does not change with it, but at a jump."""
+    return detach(x) if isinstance(x, Tensor) else x
+
+
+def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+    """The number of each window's first largest tap; never one outside of x."""
+    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
+    framed = _framed(x, padding, extra, _lowest(x.dtype))
+    rank = len(size)
+    inside = None if framed is x else _framed(np.ones(x.shape[x.ndim - rank :], bool), padding, extra, False)
+    winners: Any = np.zeros(shape, np.int8 if math.prod(size) < 128 else np.int64)
+    hollow = _hollow(x)
+    best: Any = None
+    found: Any = None
+    for i, where in enumerate(_taps(shape, size, stride, dilation)):
+        tap = framed[(..., *where)]
+        if best is None:
+            best, found = tap.copy(), None if inside is None else inside[where]
+            continue
+        better = _better(tap, best, hollow)
+        if inside is not None:
+            # Elements as low as the frame win against it.
+            better |= inside[where] & ~found
+            found = found | inside[where]
+        _replace(best, tap, better)
+        np.maximum(winners, better * winners.dtype.type(i), out=winners)
+    return winners
+
+
+def _better(tap: Any, best: Any, hollow: bool) -> Any:
+    better: Any = tap > best
+    if hollow:
+        better |= (tap != tap) & (best == best)
+    return better
+
+
+def _replace(best: Any, tap: Any, better: Any) -> None:
+    """best[better] = tap[better], in bits: a choice that jumps is ten times slower."""
+    bits = np.dtype(f"i{best.itemsize}")
+    held = best.view(bits)
+    held ^= (held ^ tap.view(bits)) & -better.astype(bits)
+
+
+def _masked(g: Any, chosen: Any) -> Any:
+    """g where chosen, else 0."""
+    bits = np.dtype(f"i{g.itemsize}")
+    return (g.view(bits) & -chosen.astype(bits)).view(g.dtype)
+
+
+def _hollow(x: Any) -> bool:
+    """Whether there is a NaN in x."""
+    return bool(x.dtype.kind == "f" and x.size and np.isnan(x.max()))
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _taps(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:
+    """For each tap the elements of a framed input that it sees at the places of `shape`."""
+    places = shape[len(shape) - len(size) :]
+    for taps in product(*map(range, size)):
+        yield tuple(
+            slice(tap * d, tap * d + s * (p - 1) + 1, s)
+            for tap, d, s, p in zip(taps, dilation, stride, places, strict=True)
+        )
+
+
+def _framed(x: Any, padding: Sizes, extra: Sizes, value: Any) -> Any:
+    if not any(padding) and not any(extra):
+        return x
+    widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
+    return np.pad(x, widths, constant_values=value)
+
+
+def _frame(shape: Sizes, padding: Sizes, extra: Sizes, dtype: Any) -> Any:
+    """Zeros for an input of `shape` and what is around it."""
+    lead = len(shape) - len(padding)
+    lengths = (n + 2 * p + e for n, p, e in zip(shape[lead:], padding, extra, strict=True))
+    return np.zeros((*shape[:lead], *lengths), dtype)
+
+
+def _inner(framed: Any, lengths: Sizes, padding: Sizes) -> Any:
+    if framed.shape[framed.ndim - len(lengths) :] == tuple(lengths):
+        return framed
+    return np.ascontiguousarray(framed[(..., *(slice(p, p + n) for p, n in zip(padding, lengths, strict=True)))])

@@ -1,0 +1,94 @@
+"""Draws from a generator: ops with an effect, so that a compiled step draws the same numbers in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.core.random import samplers
+
+Shape = tuple[int, ...]
+
+
+def _drawn(*, shape: Shape, dtype: Any, **_: Any) -> Spec:
+    return Spec(shape, dtype)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def uniform(*, shape: Shape, dtype: Any, low: float, high: float, generator: Any) -> Any:
+    """Uniform over [low, high)."""
+    return generator.uniform(shape, dtype, low, high)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
+    """Normal with this mean and standard deviation."""
+    return generator.normal(shape, dtype, mean, std)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def serial_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
+    """Normal with this mean and standard deviation, drawn in pairs, however many: so PyTorch fills gappy memory."""
+    return samplers.serial_normal(generator, shape, dtype, mean, std)
+
+
+@primitive(spec=lambda std: Spec(std.shape, std.dtype))
+def standard_deviation(std: Any) -> Any:
+    """std itself. Raises RuntimeError for a negative one."""
+    if not np.greater_equal(std, 0).all():
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    return std.copy()
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def random_integers(*, shape: Shape, dtype: Any, low: int | None, generator: Any) -> Any:
+    """Integers from `low` to the largest of the dtype; None: from 0 with the fewest words, for `random_`."""
+    return generator.random(shape, dtype) if low is None else generator.randint(low, None, shape, dtype)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def randint(*, shape: Shape, dtype: Any, low: int, high: int, generator: Any) -> Any:
+    """Integers of [low, high), all equally likely."""
+    return generator.randint(low, high, shape, dtype)
+
+
+@primitive(family="random", effect=True, spec=lambda *, count, dtype, generator: Spec((count,), dtype))
+def randperm(*, count: int, dtype: Any, generator: Any) -> Any:
+    """The integers below `count` in random order."""
+    return generator.randperm(count, dtype)
+
+
+@primitive(family="random", effect=True, spec=lambda p, *, dtype, generator: Spec(p.shape, dtype), dp=lambda g: g * 0.0)
+def bernoulli(p: Any, *, dtype: Any, generator: Any) -> Any:
+    """1 with the probability that p has at the element, else 0."""
+    return generator.bernoulli(p.shape, p, dtype)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def coin(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
+    """1 with probability p, else 0."""
+    return generator.bernoulli(shape, p, dtype)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def exponential(*, shape: Shape, dtype: Any, rate: float, generator: Any) -> Any:
+    """Exponential with this rate."""
+    return generator.exponential(shape, dtype, rate)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def dropout_factor(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
+    """0 with probability p, else 1 / (1 - p)."""
+    return generator.dropout(shape, p, dtype)
+
+
+@primitive(family="random", effect=True, spec=lambda x, *, low, high, generator: Spec(x.shape, x.dtype))
+def rrelu_slopes(x: Any, *, low: float, high: float, generator: Any) -> Any:
+    """1 where x > 0, else uniform over [low, high): one draw for each element that is not above 0, in order."""
+    below = np.less_equal(x, 0)
+    out = np.ones(x.shape, x.dtype)
+    out[below] = generator.uniform((int(below.sum()),), np.float64, low, high)
+    return out

@@ -1,0 +1,105 @@
+"""Draws of the less usual distributions, and how gamma and Dirichlet numbers follow their parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.core.random import samplers
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+from adjoint.ops.special import implicit_reparam
+
+Shape = tuple[int, ...]
+
+
+def _drawn(*, shape: Shape, dtype: Any, **_: Any) -> Spec:
+    return Spec(shape, dtype)
+
+
+def _like(x: Any, *rest: Any, **_: Any) -> Spec:
+    return Spec(broadcast_shapes(x.shape, *(y.shape for y in rest)), x.dtype)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def cauchy(*, shape: Shape, dtype: Any, median: float, sigma: float, generator: Any) -> Any:
+    """Of Cauchy's distribution with this median and half width at half height."""
+    return samplers.cauchy(generator, shape, dtype, median, sigma)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def log_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
+    """Numbers whose logarithm is normal with this mean and standard deviation."""
+    return samplers.log_normal(generator, shape, dtype, mean, std)
+
+
+@primitive(family="random", effect=True, spec=_drawn)
+def geometric(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
+    """How many trials the first success takes, at probability p each."""
+    return samplers.geometric(generator, shape, dtype, p)
+
+
+@primitive(family="random", effect=True, spec=_like, drate=lambda g: g * 0.0)
+def poisson(rate: Any, *, generator: Any) -> Any:
+    """Poisson numbers of the rates."""
+    return samplers.poisson(generator, rate)
+
+
+@primitive(family="random", effect=True, spec=_like)
+def binomial(count: Any, chance: Any, *, generator: Any) -> Any:
+    """How many of `count` trials succeed with this chance."""
+    return samplers.binomial(generator, count, chance)
+
+
+@primitive(
+    family="random",
+    effect=True,
+    spec=lambda weights, *, count, **_: Spec((*weights.shape[:-1], count), np.dtype(np.int64)),
+)
+def multinomial(weights: Any, *, count: int, replacement: bool, by_column: bool, generator: Any) -> Any:
+    """Positions along the last dimension, each as likely as its weight."""
+    return samplers.multinomial(generator, weights, count, replacement, by_column)
+
+
+@primitive(
+    family="random",
+    effect=True,
+    spec=_like,
+    node="StandardGammaBackward0",
+    dshape=lambda g, shape, out: g * standard_gamma_gradient(shape, out),
+)
+def standard_gamma(shape: Any, *, generator: Any) -> Any:
+    """Gamma numbers of these shapes with scale 1."""
+    return samplers.standard_gamma(generator, shape)
+
+
+@primitive(spec=_like)
+def standard_gamma_gradient(shape: Any, sample: Any) -> Any:
+    """The derivative of a gamma number by its shape, its quantile staying what it is."""
+    return implicit_reparam.gamma_gradient(shape, sample)
+
+
+@primitive(
+    family="random",
+    effect=True,
+    spec=_like,
+    dconcentration=lambda g, concentration, out: _dirichlet_rule(g, concentration, out),
+)
+def dirichlet(concentration: Any, *, generator: Any) -> Any:
+    """Dirichlet numbers along the last dimension."""
+    return samplers.dirichlet(generator, concentration)
+
+
+@primitive(spec=_like)
+def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
+    """The derivative of a Dirichlet number by its concentration, over 1 less the number, its quantile staying."""
+    return implicit_reparam.dirichlet_gradient(sample, concentration, total)
+
+
+def _dirichlet_rule(g: Any, concentration: Any, x: Any) -> Any:
+    total = movement.expand(reduction.sum(concentration, axes=(-1 % concentration.ndim,), keepdims=True), shape=x.shape)
+    weighed = reduction.sum(x * g, axes=(-1 % x.ndim,), keepdims=True)
+    return dirichlet_gradient(x, concentration, total) * (g - weighed)

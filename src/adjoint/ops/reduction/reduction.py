@@ -1,0 +1,242 @@
+"""Folding dimensions: sums, products, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod as prod_of
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.eager_kernels import Routine, folded
+from adjoint.core.op.families import Declaration, primitive, publish
+from adjoint.core.op.op import Op, Rule
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.spec import Spec
+from adjoint.core.op.unary_call import of_one
+from adjoint.ops.elementwise.comparison import eq
+from adjoint.ops.elementwise.select import cast
+from adjoint.ops.movement.movement import expand, flip, numel, reshape, reshaped
+
+SUM, SUM_OF_ALL = Routine("sum"), Routine("sum_of_all")
+MEAN, MEAN_OF_ALL = Routine("mean"), Routine("mean_of_all")
+# NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
+add_reduce: Any = np.add.reduce
+multiply_reduce: Any = np.multiply.reduce
+maximum_reduce: Any = np.maximum.reduce
+minimum_reduce: Any = np.minimum.reduce
+or_reduce: Any = np.logical_or.reduce
+and_reduce: Any = np.logical_and.reduce
+
+
+def reduction(
+    *,
+    combine: str | None = None,
+    identity: Any = None,
+    spec: Callable[..., Spec] | None = None,
+    node: Any = None,
+    composite: Callable[..., Any] | None = None,
+    linear: bool = False,
+    **rules: Rule,
+) -> Declaration:
+    """Declare f(x, *, axes, keepdims), a fold over `axes` (sorted, counted from the front).
+
+    In its rules `g` and `out` keep the reduced axes as size 1.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        kept = {name: _with_kept_axes(rule) for name, rule in rules.items()}
+        op = Op(
+            function, kept, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
+            node=node or _title, composite=composite, linear=linear,
+        )  # fmt: skip
+        return publish(of_one(op) if op.differentiable else op.public, op)
+
+    return declare
+
+
+def _title(node: Any) -> str:
+    over_all = len(node.params["axes"]) == len(node.shapes[0]) and not node.params["keepdims"]
+    return f"{node.op.name.capitalize()}Backward{0 if over_all else 1}"
+
+
+def reduced(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
+    """Spec of `x` folded over `axes`."""
+    return Spec(tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes), x.dtype)
+
+
+def _truth(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
+    return Spec(reduced(x, axes=axes, keepdims=keepdims).shape, np.dtype(np.bool_))
+
+
+def _with_kept_axes(rule: Rule) -> Rule:
+    """`rule`, given its `g` and `out` with the reduced axes as size 1, whatever `keepdims` was."""
+    names = parameters_of(rule).positional[1:]
+    asked = tuple(dict.fromkeys((*names, "x_shape", "axes")))
+
+    def with_kept_axes(g: Any, *given: Any) -> Any:
+        values = dict(zip(asked, given, strict=True))
+        axes = values["axes"]
+        kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
+        if "out" in values:
+            values["out"] = reshape(values["out"], shape=kept)
+        if len(g.shape):  # a number broadcasts as it is
+            g = reshape(g, shape=kept)
+        return rule(g, *[values[name] for name in names])
+
+    with_kept_axes.parameters = ("g", *asked)  # type: ignore[attr-defined]
+    return with_kept_axes
+
+
+def share(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:
+    """`g` divided equally among the elements where `winners` is true."""
+    ones = cast(winners, dtype=g.dtype if isinstance(g, np.ndarray) else g.array.dtype)
+    return g * (ones / sum(ones, axes=axes, keepdims=True))
+
+
+def _is_extreme(x: Any, out: Any) -> Any:
+    """True where an element equals the extreme, or is NaN where that is."""
+    from adjoint.ops.elementwise.comparison import isnan, logical_and, logical_or
+
+    return logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
+
+
+@reduction(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
+def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Σ over `axes`."""
+    if not keepdims and (found := folded(SUM, SUM_OF_ALL, x, axes)) is not None:
+        return found
+    return row_major(add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
+
+
+def row_major(out: Any, keepdims: bool = False) -> Any:
+    """What NumPy folded, which lies as the operand did: PyTorch makes a row-major tensor, of which there are views.
+
+    With `keepdims` it stays so: what it is subtracted from, or divides, then keeps its order without a glance at that.
+    """
+    return out if keepdims or out.ndim < 2 or out.flags.c_contiguous else np.ascontiguousarray(out)
+
+
+def _mean_dx(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    return expand(g / _count(x_shape, axes), shape=x_shape)
+
+
+def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
+    return float(prod_of([shape[a] for a in axes]))
+
+
+@reduction(
+    composite=lambda x, *, axes, keepdims: sum(x, axes=axes, keepdims=keepdims) / _count(x.shape, axes),
+    linear=True,
+    dx=_mean_dx,
+)
+def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Σ over `axes`, divided by their number of elements."""
+    if not keepdims and (found := folded(MEAN, MEAN_OF_ALL, x, axes)) is not None:
+        return found
+    return row_major(add_reduce(x, axis=axes, keepdims=keepdims), keepdims) / _count(x.shape, axes)
+
+
+@reduction(
+    combine="maximum", identity=-np.inf, node="AmaxBackward0",
+    dx=lambda g, x, out, axes: share(_is_extreme(x, out), g, axes),
+)  # fmt: skip
+def max(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Largest element along `axes`; ties share the gradient equally."""
+    return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+
+
+@reduction(
+    combine="minimum", identity=np.inf, node="AminBackward0",
+    dx=lambda g, x, out, axes: share(_is_extreme(x, out), g, axes),
+)  # fmt: skip
+def min(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Smallest element along `axes`; ties share the gradient equally."""
+    return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+
+
+@reduction(combine="mul", identity=1, dx=lambda g, x, axes: g * others(x, axes))
+def prod(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Π over `axes`; zeros are differentiated exactly."""
+    return row_major(multiply_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
+
+
+def others(x: Any, axes: tuple[int, ...]) -> Any:
+    """For each element the product of all the others along `axes`: products from both sides, so zeros need no care."""
+    from adjoint.ops.movement.movement import inverse, permute
+
+    kept = tuple(i for i in range(len(x.shape)) if i not in axes)
+    order = kept + axes
+    front = tuple(x.shape[i] for i in kept)
+    flat = reshape(permute(x, axes=order), shape=(*front, numel(tuple(x.shape[i] for i in axes))))
+    before = _products_before(flat)
+    after = flip(_products_before(flip(flat, axes=(len(front),))), axes=(len(front),))
+    product = reshape(before * after, shape=tuple(x.shape[i] for i in order))
+    return permute(product, axes=inverse(order))
+
+
+def _products_before(x: Any) -> Any:
+    """Π of the elements to the left of each, along the last axis: log₂ n steps of doubling, each differentiable."""
+    from adjoint.ops.movement.movement import pad, slice
+
+    n = x.shape[-1]
+    lead = tuple((0, s, 1) for s in x.shape[:-1])
+    still = tuple((0, 0) for _ in x.shape[:-1])
+
+    def shifted(y: Any, by: int) -> Any:
+        return pad(slice(y, bounds=(*lead, (0, n - by, 1))), widths=(*still, (by, 0)), value=1.0)
+
+    if n == 0:
+        return x
+    y = shifted(x, 1)
+    step = 1
+    while step < n:
+        y = y * shifted(y, step)
+        step *= 2
+    return y
+
+
+@reduction(spec=_truth, combine="logical_or", identity=False)
+def any(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """True if an element along `axes` is not zero."""
+    return row_major(or_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+
+
+@reduction(spec=_truth, combine="logical_and", identity=True)
+def all(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """True if no element along `axes` is zero."""
+    return row_major(and_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+
+
+def _index_spec(x: Any, *, axis: int, keepdims: bool) -> Spec:
+    return Spec(reduced(x, axes=(axis,), keepdims=keepdims).shape, np.dtype(np.int64))
+
+
+@primitive(spec=_index_spec)
+def argmax(x: Any, *, axis: int, keepdims: bool) -> Any:
+    """Index of the first largest element along `axis`; NaN counts as largest."""
+    return x.argmax(axis, keepdims=keepdims)
+
+
+@primitive(spec=_index_spec)
+def argmin(x: Any, *, axis: int, keepdims: bool) -> Any:
+    """Index of the first smallest element along `axis`; NaN counts as smallest."""
+    return x.argmin(axis, keepdims=keepdims)
+
+
+@primitive(
+    spec=lambda x, *, axis: Spec(x.shape, x.dtype),
+    linear=True,
+    dx=lambda g, axis: flip(cumsum(flip(g, axes=(axis,)), axis=axis), axes=(axis,)),
+)
+def cumsum(x: Any, *, axis: int) -> Any:
+    """Running sum along `axis`."""
+    return row_major(np.cumsum(x, axis=axis, dtype=x.dtype))
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """`g` summed over the dimensions along which an operand of `shape` was broadcast."""
+    lead = len(g.shape) - len(shape)
+    axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and g.shape[i + lead] != 1)
+    out = sum(g, axes=axes, keepdims=True) if axes else g
+    return reshaped(out, shape) if lead else out

@@ -1,0 +1,103 @@
+"""Running products and sums of exponentials, and the recurrence that their gradients are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive
+from adjoint.core.op.spec import Spec
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.elementwise.transcendental import exp
+from adjoint.ops.movement.movement import Bounds, pad, slice
+
+
+def _same(x: Any, *, axis: int) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+def recurrence(g: Any, factor: Any, axis: int) -> Any:
+    """R with R[i] = g[i] + factor[i] R[i + 1] along `axis`, in log₂ n steps of doubling, each differentiable."""
+    n, step = g.shape[axis], 1
+    while step < n:
+        g = g + factor * ahead(g, axis, step, 0.0)
+        factor = factor * ahead(factor, axis, step, 0.0)
+        step *= 2
+    return g
+
+
+def ahead(x: Any, axis: int, by: int, beyond: float) -> Any:
+    """For each element the one `by` places later along `axis`; after the end, `beyond`."""
+    bounds: Bounds = tuple((by if d == axis else 0, n, 1) for d, n in enumerate(x.shape))
+    widths = tuple((0, by if d == axis else 0) for d in range(len(x.shape)))
+    return pad(slice(x, bounds=bounds), widths=widths, value=beyond)
+
+
+def _before(x: Any, axis: int, first: float) -> Any:
+    """For each element the one before it along `axis`; `first` for the first."""
+    bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
+    widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
+    return pad(slice(x, bounds=bounds), widths=widths, value=first)
+
+
+def _cumprod_dx(g: Any, x: Any, axis: int) -> Any:
+    """The product of what comes before, times g and what comes after: nothing is divided, so zeros need no care."""
+    if not x.shape[axis]:
+        return g
+    return _before(cumprod(x, axis=axis), axis, 1.0) * recurrence(g, ahead(x, axis, 1, 0.0), axis)
+
+
+@primitive(spec=_same, dx=_cumprod_dx)
+def cumprod(x: Any, *, axis: int) -> Any:
+    """Running product along `axis`."""
+    return np.asarray(np.cumprod(x, axis=axis, dtype=x.dtype), order="C")
+
+
+def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
+    """Σ g[j] exp(x[i] - out[j]) over j ≥ i, by factors that are never above 1."""
+    if not x.shape[axis]:
+        return g
+    nothing = out == -np.inf
+    finite = where(nothing, 0.0, out)
+    later = ahead(finite, axis, 1, np.inf)  # nothing comes after the last: the factor there is 0
+    ratio = where(nothing, 0.0, exp(finite - later))
+    return where(nothing, 0.0, exp(x - finite)) * recurrence(g, ratio, axis)
+
+
+@primitive(spec=_same, dx=_logcumsumexp_dx)
+def logcumsumexp(x: Any, *, axis: int) -> Any:
+    """ln of the running sum of eˣ along `axis`."""
+    return (
+        _complex_logcumsumexp(x, axis)
+        if x.dtype.kind == "c"
+        else np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
+    )
+
+
+def _complex_logcumsumexp(x: Any, axis: int) -> Any:
+    """Each sum by its larger term: a + ln(1 + e^(b - a))."""
+    out = x.copy()
+    lines, total = np.moveaxis(out, axis, 0), None
+    for line in lines:
+        if total is not None:
+            first = total.real >= line.real
+            larger, smaller = np.where(first, total, line), np.where(first, line, total)
+            nothing = larger == -np.inf
+            line[...] = larger + np.log1p(np.where(nothing, 0.0, np.exp(smaller - np.where(nothing, 0.0, larger))))
+        total = line.copy()
+    return out
+
+
+def _where_spec(x: Any, *, axis: int, largest: bool) -> Spec:
+    return Spec(x.shape, np.dtype(np.int64))
+
+
+@primitive(spec=_where_spec)
+def where_extreme(x: Any, *, axis: int, largest: bool) -> Any:
+    """Where the running maximum (or minimum) along `axis` was last attained; NaN is the extreme from there on."""
+    x = np.asarray(x, order="C")
+    best = (np.maximum if largest else np.minimum).accumulate(x, axis=axis)
+    own = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+    attained = (x == best) | (np.isnan(x) if x.dtype.kind == "f" else False)
+    return np.maximum.accumulate(np.where(attained, own, 0), axis=axis)

@@ -1,0 +1,21 @@
+"""Special functions: gamma, error, Bessel, zeta and their kin.
+
+Modules, in reading order:
+
+- `chebyshev`: Functions that NumPy lacks, evaluated piece by piece in float64: each piece by a Chebyshev series, or a
+  formula.
+- `chebyshev_tables`: Chebyshev series of special functions, made by tools/chebyshev_tables.py, which says of what.
+- `erf`: erf on NumPy arrays, which NumPy lacks: rational approximations, in float64.
+- `airy`: The Airy function, by Chebyshev series of it, and of its amplitude where it oscillates or decays.
+- `bessel`: Bessel functions of the orders 0 and 1, by Chebyshev series near the origin and of their amplitudes far
+  from it.
+- `gamma`: The gamma function's logarithm and its derivatives: what NumPy lacks, in float64 inside.
+- `normal_cdf`: The normal distribution function's logarithm and inverse, and the scaled complement of erf.
+- `orthogonal_polynomials`: Orthogonal polynomials of a given degree, which is the second operand: by recurrence, or
+  as cosines of an angle.
+- `zeta`: The zeta function of Hurwitz, the entropy of single elements, and x ln(1 + y).
+- `implicit_reparam`: How a gamma or a beta number follows its parameter while its quantile stays: -(∂F/∂α) / f,
+  without closed form.
+- `incomplete_gamma`: The regularised incomplete gamma functions, which NumPy lacks: the series below, Lentz's
+  fraction above the mean.
+"""

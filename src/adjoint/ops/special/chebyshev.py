@@ -1,0 +1,75 @@
+"""Functions that NumPy lacks, evaluated piece by piece in float64: each piece by a Chebyshev series, or a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.signature import parameters_of
+from adjoint.core.tensor.memory_format import in_order
+
+Evaluate = Callable[..., Any]
+SINGLE = 1e-11  # of the largest term: what is smaller does not reach a float32
+
+
+def chebyshev(coefficients: Sequence[float], t: Any) -> Any:
+    """Σ cₖ Tₖ(t) for t in [-1, 1], by Clenshaw's recurrence."""
+    twice = t + t
+    this, before, later = np.zeros_like(t), np.zeros_like(t), np.empty_like(t)
+    for c in reversed(coefficients[1:]):
+        np.multiply(twice, this, out=later)
+        later -= before
+        later += c
+        this, before, later = later, this, before
+    return t * this - before + coefficients[0]
+
+
+def chebyshev_lanes(b: Any, coefficients: Sequence[float], t: Any, bits: int) -> Any:
+    """The same in a kernel, of float64 `t`, as exact as a result of that many bits needs."""
+    least = 0.0 if bits == 64 else SINGLE * max(map(abs, coefficients))
+    coefficients = coefficients[: max(i for i, c in enumerate(coefficients) if abs(c) > least) + 1]
+    twice = b.add(t, t)
+    this = before = b.mul(t, 0.0)
+    for c in reversed(coefficients[1:]):
+        this, before = b.fma(twice, this, b.sub(c, before)), this
+    return b.fma(t, this, b.sub(coefficients[0], before))
+
+
+def in_wide_lanes(function: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any], Any]:
+    """A kernel's formula, of float64 and the bits of what is wanted, for operands of any floating type."""
+
+    def lanes(b: Any, x: Any) -> Any:
+        return b.cast(function(b, b.wide(x), x.type.bits), x.type.scalar)
+
+    return lanes
+
+
+def in_pieces(x: Any, *pieces: tuple[Any, Evaluate]) -> Any:
+    """Where the condition of a piece holds, its function of the chosen elements; NaN where none does."""
+    out = np.full_like(x, np.nan)
+    for chosen, piece in pieces:
+        if chosen.all():
+            return piece(x)
+        if chosen.any():
+            out[chosen] = piece(x[chosen])
+    return out
+
+
+def in_double(function: Evaluate) -> Evaluate:
+    """`function`, of float64 vectors, for one operand or several that broadcast, of any floating type."""
+
+    @wraps(function)
+    def call(*operands: Any) -> Any:
+        kind = next(x.dtype for x in operands if hasattr(x, "dtype"))
+        if len(operands) == 1 and operands[0].ndim > 1 and not operands[0].flags.c_contiguous:
+            return in_order(call, operands[0])
+        wide = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
+        with np.errstate(all="ignore"):
+            out = function(*[x.reshape(-1) for x in wide])
+        return out.reshape(wide[0].shape).astype(kind, copy=False)
+
+    call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,181 @@
+"""The gamma function's logarithm and its derivatives: what NumPy lacks, in float64 inside.
+
+Sources: Abramowitz & Stegun 6.1.17, 6.1.41, 6.3.7, 6.3.18 (reflections, asymptotic series), 23.2.9 (ζ by Euler and
+Maclaurin).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import primitive, unary
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.memory_format import in_order
+from adjoint.ops.special.chebyshev import in_wide_lanes
+
+Evaluate = Callable[..., Any]
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # B₂, B₄, …
+FAR = 10.0  # from here on the series have converged
+
+
+def in_float64(function: Evaluate) -> Evaluate:
+    """`function`, which computes with float64 vectors, for arrays of any floating type and shape."""
+
+    @wraps(function)
+    def call(x: Any, **params: Any) -> Any:
+        array = np.asarray(x)
+        if array.ndim > 1 and not array.flags.c_contiguous:
+            return in_order(lambda x: call(x, **params), array)
+        with np.errstate(all="ignore"):
+            out = function(array.astype(np.float64).reshape(-1), **params)
+        return out.reshape(array.shape).astype(array.dtype, copy=False)
+
+    call.parameters = ("x",)  # type: ignore[attr-defined]
+    return call
+
+
+@in_float64
+def lgamma_array(x: Any) -> Any:
+    """ln |Γ(x)| of an array."""
+    poles = (x <= 0) & (x == np.floor(x)) | np.isinf(x)
+    safe = np.where(poles, 1.0, x)
+    return np.where(poles, np.inf, np.fromiter(map(math.lgamma, safe.tolist()), np.float64, safe.size))
+
+
+SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))  # sin(πr) / r, in r²
+COSINE = tuple((-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k) for k in range(12))  # cos(πr)
+SHIFT = 8  # smaller arguments are brought beyond it
+
+
+def _lgamma_lanes(b: Any, x: Any, bits: int) -> Any:
+    """Stirling's series of x + 8 less the logarithm of what lies between, and by reflection left of ½.
+
+    That is exact for float32; near 1 and 2, where the logarithm is nearly 0, it would not be for float64.
+    """
+    if bits == 64:
+        return b.library("lgamma", x)
+    left = b.lt(x, 0.5)
+    y = b.select(left, b.sub(1.0, x), x)
+    near = b.lt(y, float(SHIFT))
+    between = y
+    for k in range(1, SHIFT):
+        between = b.mul(between, b.add(y, float(k)))
+    z = b.select(near, b.add(y, float(SHIFT)), y)
+    inverse = b.reciprocal(z)
+    terms = [c / (2 * k * (2 * k - 1)) for k, c in enumerate(BERNOULLI, 1)]
+    rest = b.fma(inverse, b.horner(b.mul(inverse, inverse), terms), math.log(2 * math.pi) / 2)
+    out = b.add(b.fma(b.sub(z, 0.5), b.log(z), b.neg(z)), rest)
+    out = b.sub(out, b.log(b.select(near, between, 1.0)))
+    out = b.select(b.logical_or(b.eq(y, 1.0), b.eq(y, 2.0)), 0.0, out)
+    r = b.sub(x, b.round(x))
+    sine = b.abs(b.mul(r, b.horner(b.mul(r, r), SINE)))
+    out = b.select(left, b.sub(b.log(b.div(math.pi, sine)), out), out)
+    return b.select(b.isinf(x), math.inf, out)
+
+
+@unary(
+    refuses="c",
+    promotion="float",
+    scalar=in_wide_lanes(_lgamma_lanes),
+    native=1.2e-7,
+    dx=lambda g, x: g * digamma(x),
+)
+def lgamma(x: Any) -> Any:
+    """ln |Γ(x)|."""
+    return lgamma_array(x)
+
+
+@in_float64
+def _digamma_array(x: Any) -> Any:
+    left = x < 0.5
+    y = np.where(left, 1.0 - x, x)
+    total = np.zeros_like(y)
+    for _ in range(int(FAR)):
+        near = y < FAR
+        total -= np.where(near, 1.0 / np.where(near, y, 1.0), 0.0)
+        y = y + near
+    square = 1.0 / (y * y)
+    series = sum(b / (2 * k) * square**k for k, b in enumerate(BERNOULLI, 1))
+    total += np.log(y) - 0.5 / y - series
+    out = np.where(left, total - np.pi / np.tan(np.pi * np.where(left, x - np.round(x), 0.25)), total)
+    out = np.where(left & (x == np.floor(x)), np.nan, out)
+    return np.where(x == 0, np.copysign(np.inf, -x), np.where(x == -np.inf, np.nan, out))
+
+
+def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
+    left = b.lt(x, 0.5)
+    y = b.select(left, b.sub(1.0, x), x)
+    above, below = b.mul(y, 0.0), b.add(b.mul(y, 0.0), 1.0)  # the sum of 1 / y, 1 / (y + 1), … up to FAR
+    for _ in range(int(FAR)):
+        near = b.lt(y, FAR)
+        above = b.select(near, b.fma(above, y, below), above)
+        below = b.select(near, b.mul(below, y), below)
+        y = b.select(near, b.add(y, 1.0), y)
+    inverse = b.reciprocal(y)
+    square = b.mul(inverse, inverse)
+    series = b.mul(square, b.horner(square, [c / (2 * k) for k, c in enumerate(BERNOULLI, 1)]))
+    total = b.sub(b.sub(b.fma(inverse, -0.5, b.log(y)), series), b.div(above, below))
+    r = b.sub(x, b.round(x))
+    cotangent = b.div(b.horner(b.mul(r, r), COSINE), b.mul(r, b.horner(b.mul(r, r), SINE)))
+    reflected = b.select(b.eq(r, 0.0), math.nan, b.fma(cotangent, -math.pi, total))
+    out = b.select(left, reflected, total)
+    out = b.select(b.eq(x, 0.0), b.copysign(math.inf, b.neg(x)), out)
+    return b.select(b.eq(x, math.inf), math.inf, out)
+
+
+@unary(
+    refuses="c",
+    promotion="float",
+    scalar=in_wide_lanes(_digamma_lanes),
+    native=1e-7,
+    dx=lambda g, x: g * polygamma(x, n=1),
+)
+def digamma(x: Any) -> Any:
+    """The derivative of ln Γ(x)."""
+    return _digamma_array(x)
+
+
+@in_float64
+def _polygamma_array(x: Any, *, n: int) -> Any:
+    """±n! ζ(n + 1, x), and by reflection at ½ where x < 0: (-1)ⁿ ψ(1 - x) less the n-th derivative of π cot πx."""
+    left = x < 0
+    out = (-1.0) ** (n + 1) * math.factorial(n) * _hurwitz(np.where(left, 1.0 - x, x), n + 1.0)
+    nearest = np.round(x)
+    slope = np.poly1d([1.0, 0.0])  # of the cotangent c, whose derivative is -1 - c²
+    for _ in range(n):
+        slope = np.polymul(slope.deriv(), np.poly1d([-1.0, 0.0, -1.0]))
+    cot = 1.0 / np.tan(np.pi * np.where(left, x - nearest, 0.25))
+    out = np.where(left, (-1.0) ** n * out - np.pi ** (n + 1) * slope(cot), out)
+    pole = (x <= 0) & (x == nearest) & np.isfinite(x)
+    return np.where(pole, np.copysign(np.inf, (-1.0) ** (n + 1)), np.where(x == -np.inf, np.nan, out))
+
+
+def _hurwitz(x: Any, s: float) -> Any:
+    """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to FAR, then the integral of the rest and its corrections."""
+    total, y = np.zeros_like(x), x.copy()
+    for _ in range(int(FAR)):
+        near = y < FAR
+        total += np.where(near, np.where(near, y, 1.0) ** -s, 0.0)
+        y = y + near
+    total += y ** (1.0 - s) / (s - 1.0) + 0.5 * y**-s
+    term = s * y ** (-s - 1.0)
+    for k, b in enumerate(BERNOULLI, 1):
+        total += b / math.factorial(2 * k) * term
+        term = term * (s + 2 * k - 1) * (s + 2 * k) / (y * y)
+    return total
+
+
+@primitive(
+    family="elementwise",
+    promotion="float",
+    spec=lambda x, *, n: Spec(x.shape, x.dtype),
+    dx=lambda g, x, n: g * polygamma(x, n=n + 1),
+)
+def polygamma(x: Any, *, n: int) -> Any:
+    """The n-th derivative of digamma, n ≥ 1."""
+    return _polygamma_array(x, n=n)

@@ -1,0 +1,180 @@
+"""Orthogonal polynomials of a given degree, which is the second operand: by recurrence, or as cosines of an angle.
+
+A degree is truncated to an integer; below 0 the polynomial is 0. One that takes more than 2²⁰ steps of a recurrence is
+NaN. Formulas: Abramowitz & Stegun, 22.2, 22.3.15 and 22.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.families import binary
+from adjoint.ops.special.chebyshev import in_double
+
+Step = Callable[[int, Any, Any, Any], Any]  # from k, x, pₖ and pₖ₋₁ to pₖ₊₁
+OfDegree = Callable[[Any], Any]
+HIGH = 8  # from here on a Chebyshev polynomial within (-1, 1) comes by its angle
+MOST = 1 << 20  # steps of a recurrence
+
+
+def _recurrence(x: Any, degree: Any, first: Any, step: Step) -> Any:
+    """The polynomial of each element's degree, from p₀ = 1, p₁ = `first` and the step up."""
+    out = np.where(degree < 0, 0.0, np.where(degree == 0, 1.0, np.where(degree > MOST, np.nan, first)))
+    degree = np.where(degree > MOST, 0.0, degree)
+    before, this = np.ones_like(x), first
+    for k in range(1, int(degree.max(initial=0))):
+        before, this = this, step(k, x, this, before)
+        out = np.where(degree > k, this, out)
+        if not np.any((degree > k) & np.isfinite(this)):
+            break
+    return out
+
+
+def _truncated(n: Any) -> Any:
+    return np.where(np.isfinite(n), np.trunc(n), -1.0)
+
+
+def _with_ends(x: Any, degree: Any, inside: OfDegree, at_1: OfDegree, at_minus_1: OfDegree) -> Any:
+    """`inside(degree)`, but where x is ±1 what is known there, -1 giving odd degrees a minus."""
+    ends = (np.abs(x) == 1) & (degree > 0)
+    out = inside(np.where(ends, 0.0, degree))
+    n = degree[ends]
+    out[ends] = np.where(x[ends] > 0, at_1(n), (1 - 2 * (n % 2)) * at_minus_1(n))
+    return out
+
+
+def _chebyshev(x: Any, n: Any, first: Any, by_angle: Callable[[Any, Any], Any], *ends: OfDegree) -> Any:
+    """A Chebyshev polynomial, which starts with `first` and ends, at 1 and at -1, with `ends`."""
+
+    def inside(degree: Any) -> Any:
+        angular = (np.abs(x) < 1) & (degree > HIGH)
+        out = _recurrence(x, np.where(angular, 0.0, degree), first, lambda k, x, p, q: 2 * x * p - q)
+        out[angular] = by_angle(np.arccos(x[angular]), degree[angular])
+        return out
+
+    return _with_ends(x, _truncated(n), inside, *ends)
+
+
+def _t(x: Any, n: Any) -> Any:
+    return _chebyshev(x, n, x, lambda angle, n: np.cos(n * angle), np.ones_like, np.ones_like)
+
+
+def _u(x: Any, n: Any) -> Any:
+    return _chebyshev(
+        x, n, 2 * x, lambda angle, n: np.sin((n + 1) * angle) / np.sin(angle), lambda n: n + 1, lambda n: n + 1
+    )
+
+
+def _v(x: Any, n: Any) -> Any:
+    return _chebyshev(
+        x,
+        n,
+        2 * x - 1,
+        lambda angle, n: np.cos((n + 0.5) * angle) / np.cos(angle / 2),
+        np.ones_like,
+        lambda n: 2 * n + 1,
+    )
+
+
+def _w(x: Any, n: Any) -> Any:
+    return _chebyshev(
+        x,
+        n,
+        2 * x + 1,
+        lambda angle, n: np.sin((n + 0.5) * angle) / np.sin(angle / 2),
+        lambda n: 2 * n + 1,
+        np.ones_like,
+    )
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def chebyshev_polynomial_t(x: Any, y: Any) -> Any:
+    """Tₙ(x) = cos n θ, x = cos θ, n = y: the Chebyshev polynomial of the first kind."""
+    return _t(x, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def chebyshev_polynomial_u(x: Any, y: Any) -> Any:
+    """Uₙ(x) = sin (n + 1)θ / sin θ, x = cos θ, n = y: the Chebyshev polynomial of the second kind."""
+    return _u(x, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def chebyshev_polynomial_v(x: Any, y: Any) -> Any:
+    """Vₙ(x) = cos (n + ½)θ / cos ½θ, x = cos θ, n = y: the Chebyshev polynomial of the third kind."""
+    return _v(x, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def chebyshev_polynomial_w(x: Any, y: Any) -> Any:
+    """Wₙ(x) = sin (n + ½)θ / sin ½θ, x = cos θ, n = y: the Chebyshev polynomial of the fourth kind."""
+    return _w(x, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def shifted_chebyshev_polynomial_t(x: Any, y: Any) -> Any:
+    """Tₙ(2x - 1), n = y."""
+    return _t(2 * x - 1, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def shifted_chebyshev_polynomial_u(x: Any, y: Any) -> Any:
+    """Uₙ(2x - 1), n = y."""
+    return _u(2 * x - 1, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def shifted_chebyshev_polynomial_v(x: Any, y: Any) -> Any:
+    """Vₙ(2x - 1), n = y."""
+    return _v(2 * x - 1, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def shifted_chebyshev_polynomial_w(x: Any, y: Any) -> Any:
+    """Wₙ(2x - 1), n = y."""
+    return _w(2 * x - 1, y)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def hermite_polynomial_h(x: Any, y: Any) -> Any:
+    """Hₙ(x), n = y: the physicist's Hermite polynomial, orthogonal under exp(-x²)."""
+    return _recurrence(x, _truncated(y), 2 * x, lambda k, x, p, q: 2 * x * p - 2 * k * q)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def hermite_polynomial_he(x: Any, y: Any) -> Any:
+    """Heₙ(x), n = y: the probabilist's Hermite polynomial, orthogonal under exp(-x²/2)."""
+    return _recurrence(x, _truncated(y), x, lambda k, x, p, q: x * p - k * q)
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def laguerre_polynomial_l(x: Any, y: Any) -> Any:
+    """Lₙ(x), n = y: the Laguerre polynomial, orthogonal under e⁻ˣ over x ≥ 0."""
+    return _recurrence(x, _truncated(y), 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))
+
+
+@binary(promotion="float", refuses="c")
+@in_double
+def legendre_polynomial_p(x: Any, y: Any) -> Any:
+    """Pₙ(x), n = y: the Legendre polynomial, orthogonal over [-1, 1]."""
+    return _with_ends(
+        x,
+        _truncated(y),
+        lambda n: _recurrence(x, n, x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1)),
+        np.ones_like,
+        np.ones_like,
+    )

@@ -1,0 +1,77 @@
+"""Cosines of the learning rate, one after the other."""
+
+from __future__ import annotations
+
+from math import cos, floor, log, pi
+from typing import Any
+
+from adjoint.core.runtime.mode import deferred
+from adjoint.optim.lr.scheduler import LRScheduler, rates, set_rate
+from adjoint.optim.step.optimizer import Optimizer
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """eta_min + (lr₀ - eta_min) (1 + cos(π T_cur / T_i)) / 2, with T_cur epochs since the restart T_i before the next.
+
+    The first restart comes after `T_0` epochs, each later one `T_mult` times as long after the one before.
+    Raises ValueError unless both are integers above 0, and for an epoch below 0.
+    Source: Loshchilov and Hutter, SGDR, 2016.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: Any, T_mult: Any = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        if not isinstance(T_0, int) or T_0 <= 0:
+            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+        if not isinstance(T_mult, int) or T_mult < 1:
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        if not isinstance(eta_min, (float, int)):
+            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+        self.T_0 = T_0
+        self.T_i = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        low, height = self.eta_min, (1 + cos(pi * self.T_cur / self.T_i)) / 2
+        return [low + (base - low) * height for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go on to the next epoch, or to `epoch`, which may lie between two. In a compiled step, at the call's end."""
+        if deferred(self.step, epoch):
+            return
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            self._go_to(epoch)
+        self.last_epoch = floor(epoch)
+        self._get_lr_called_within_step = True
+        try:
+            values = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            set_rate(group, lr)
+        self._last_lr = rates(self.optimizer)
+
+    def _go_to(self, epoch: float) -> None:
+        if epoch < 0:
+            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        first, growth = self.T_0, self.T_mult
+        if epoch < first:
+            self.T_i, self.T_cur = first, epoch
+        elif growth == 1:
+            self.T_cur = epoch % first
+        else:
+            restarts = int(log(epoch / first * (growth - 1) + 1, growth))
+            self.T_cur = epoch - first * (growth**restarts - 1) / (growth - 1)
+            self.T_i = first * growth**restarts

@@ -1,0 +1,102 @@
+"""A learning rate that falls when a measured value stops improving."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from adjoint.core.runtime.mode import refuse_while_tracing
+from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, rates, set_rate, warn_of_epoch
+from adjoint.optim.step.optimizer import Optimizer
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """max(lr · factor, min_lr) after more than `patience` steps in a row that are no better than the best so far.
+
+    Better is below best (1 - threshold), or below best - threshold with `threshold_mode` "abs"; with `mode` "max",
+    above best (1 + threshold), or best + threshold. After a change, `cooldown` steps do not count. Changes of `eps` or
+    less are left out. Raises ValueError for a factor of 1 or more, other modes, and lists that do not fit the groups.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        check_optimizer(optimizer)
+        count, several = len(optimizer.param_groups), isinstance(min_lr, (list, tuple))
+        if several and len(min_lr) != count:
+            raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        self.factor = factor
+        self.optimizer = optimizer
+        self.default_min_lr = None if several else min_lr
+        self.min_lrs = list(min_lr) if several else [min_lr] * count
+        self.patience = patience
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = 0
+        self._last_lr = rates(optimizer)
+        self.mode_worse = inf if mode == "min" else -inf
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget what was measured."""
+        self.best = self.mode_worse
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Take note of a value, a number or a tensor of one element. It is read: not in a compiled step."""
+        refuse_while_tracing("ReduceLROnPlateau.step()")
+        value = float(metrics)
+        if epoch is not None:
+            warn_of_epoch()
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(value, self.best):
+            self.best = value
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = rates(self.optimizer)
+
+    @property
+    def in_cooldown(self) -> bool:
+        """True while steps do not count."""
+        return self.cooldown_counter > 0
+
+    def _is_better(self, value: float, best: float) -> bool:
+        sign = 1.0 if self.mode == "max" else -1.0
+        bound = best * (1.0 + sign * self.threshold) if self.threshold_mode == "rel" else best + sign * self.threshold
+        return value > bound if self.mode == "max" else value < bound
+
+    def _reduce_lr(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param group "
+                    "being added to the optimizer. Please modify the `min_lrs` field to match the length of the "
+                    "`optimizer` param groups."
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
+            before = float(group["lr"])
+            after = max(before * self.factor, least)
+            if before - after > self.eps:
+                set_rate(group, after)

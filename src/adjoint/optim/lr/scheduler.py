@@ -1,0 +1,192 @@
+"""What every schedule of learning rates is: a count of epochs, and the rates that belong to it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.runtime.mode import deferred, refuse_while_tracing
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.optim.step.optimizer import Optimizer
+
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch."
+)
+_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
+class LRScheduler:
+    """Sets the `lr` of each of an optimizer's groups, epoch by epoch, beginning when it is made.
+
+    A schedule overrides `get_lr`, the next rates of the groups; and `_get_closed_form_lr`, if it can tell the rates of
+    any epoch. With `last_epoch` ≥ 0 it goes on from an optimizer whose state was loaded; KeyError without initial_lr.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        check_optimizer(optimizer)
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", unshared(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
+                    "last_epoch >= 0: load the optimizer's state first"
+                )
+        self.base_lrs: list[Any] = rates(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        self._get_lr_called_within_step = False
+        self._is_initial = False
+        self._last_lr: list[Any] = []
+        vars(optimizer).setdefault("_step_when_scheduled", vars(optimizer).get("step"))
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Set the rates of the first epoch."""
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def get_lr(self) -> list[Any]:
+        """The rate of each group for the epoch `last_epoch`, given those before it."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
+
+    def get_last_lr(self) -> list[Any]:
+        """The rates that were set last, one for each group."""
+        refuse_while_tracing("get_last_lr()")
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
+        if deferred(self.step, epoch):
+            return
+        if self._step_count == 1:
+            _check_order(self.optimizer)
+        if epoch is not None:
+            warn_of_epoch()
+        self._step_count += 1
+        try:
+            self._update_lr(epoch)
+        except BaseException:
+            self._step_count -= 1
+            raise
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Set the rates of the next epoch, or of `epoch`."""
+        before = self.last_epoch
+        self._get_lr_called_within_step = True
+        try:
+            self.last_epoch = before + 1 if epoch is None else epoch
+            closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
+            values = self.get_lr() if closed is None else closed()
+        except BaseException:
+            self.last_epoch = before
+            raise
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            set_rate(group, lr)
+        self._last_lr = rates(self.optimizer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the schedule knows, except its optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict()` gave."""
+        self.__dict__.update(state_dict)
+
+    def _rates_now(self) -> list[Any]:
+        """The rates before this epoch, for `get_lr`."""
+        self._check_called_by_step(depth=4)
+        return rates(self.optimizer)
+
+    def _check_called_by_step(self, depth: int = 3) -> None:
+        """Warn the caller of `get_lr`, `depth` frames above, if it is not `step`."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=depth,
+            )
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Raise TypeError for anything but an optimizer."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+def _check_order(optimizer: Any) -> None:
+    """Warn, at the second call of a schedule's step, if the optimizer's has not been called before it."""
+    if vars(optimizer).get("step") is not vars(optimizer).get("_step_when_scheduled"):
+        warnings.warn(
+            "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
+            "make sure to call `optimizer.step()` before `lr_scheduler.step()`. " + _MORE,
+            UserWarning,
+            stacklevel=3,
+        )
+    elif not optimizer._opt_called:
+        warnings.warn(
+            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
+            "the first value of the learning rate schedule is skipped otherwise. " + _MORE,
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_epoch() -> None:
+    """Say that a schedule counts for itself."""
+    warnings.warn(
+        EPOCH_DEPRECATION_WARNING,
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def set_rate(group: Any, lr: Any) -> None:
+    """Set a group's rate; one kept in a tensor, in that tensor."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(lr)
+    else:
+        group["lr"] = lr
+
+
+def check_momentum(optimizer: Optimizer) -> None:
+    """Raise ValueError for an optimizer without momentum."""
+    if not {"momentum", "betas"} & optimizer.defaults.keys():
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+
+
+def set_momentum(group: Any, momentum: Any) -> None:
+    """Set a group's momentum, or the first of its betas."""
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
+
+
+def rates(optimizer: Optimizer, key: str = "lr") -> list[Any]:
+    """The option `key` of each group; of a tensor, a copy."""
+    return [unshared(group[key]) for group in optimizer.param_groups]
+
+
+def unshared(value: Any) -> Any:
+    """A number, or a copy of a tensor."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """One value for each group. Raises ValueError for a list of another length."""
+    groups = optimizer.param_groups
+    values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value] * len(groups)
+    if len(values) != len(groups):
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. "
+            f"{name} has {len(values)} values, param_groups has {len(groups)}."
+        )
+    return [unshared(v) for v in values]

@@ -1,0 +1,235 @@
+"""Schedules of the learning rate, each with the rate it gives at an epoch; lr₀ is the rate at the start."""
+
+from __future__ import annotations
+
+import types
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import cos, pi
+from typing import Any
+
+from adjoint.optim.lr import scheduler
+from adjoint.optim.lr.chained import ChainedScheduler, SequentialLR
+from adjoint.optim.lr.cosine_restarts import CosineAnnealingWarmRestarts
+from adjoint.optim.lr.cyclic import CyclicLR
+from adjoint.optim.lr.one_cycle import OneCycleLR
+from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
+from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer
+from adjoint.optim.step.optimizer import Optimizer
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip
+_LRScheduler = LRScheduler  # its name in programs written before PyTorch 2.0
+EPOCH_DEPRECATION_WARNING = scheduler.EPOCH_DEPRECATION_WARNING
+
+
+class LambdaLR(LRScheduler):
+    """lr₀ · lr_lambda(epoch), with one function for all groups or one for each. Raises ValueError for another count."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        check_optimizer(optimizer)
+        count = len(optimizer.param_groups)
+        lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        if len(lambdas) != count:
+            raise ValueError(f"Expected {count} lr_lambdas, but got {len(lambdas)}")
+        self.lr_lambdas: list[Callable[[int], float]] = lambdas
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        self._check_called_by_step()
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the optimizer and the functions; of objects that can be called, their attributes."""
+        kept = {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
+        kept["lr_lambdas"] = [None if isinstance(f, types.FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]
+        return kept
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        for f, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if attributes is not None:
+                f.__dict__.update(attributes)
+
+
+class MultiplicativeLR(LambdaLR):
+    """The rate before · lr_lambda(epoch), with one function for all groups or one for each.
+
+    Raises ValueError for another count of them, and TypeError for what cannot be called.
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        for f in lr_lambda if isinstance(lr_lambda, (list, tuple)) else [lr_lambda]:
+            if not callable(f):
+                raise TypeError(f"lr_lambda should be a function, but got {type(f).__name__}")
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        if self._is_initial:
+            return now
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, now, strict=True)]
+
+
+class StepLR(LRScheduler):
+    """lr₀ · gamma^⌊epoch / step_size⌋."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
+        return [lr * self.gamma for lr in now] if due else now
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """lr₀ · gamma^(how many of `milestones` have been reached)."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        times = self.milestones.get(self.last_epoch)
+        return [lr * self.gamma**times for lr in now] if times else now
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        reached = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [lr * self.gamma**reached for lr in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """lr₀ · factor for `total_iters` epochs, and lr₀ after them. Raises ValueError unless 0 ≤ factor ≤ 1."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        if not 0 <= factor <= 1:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        if self.last_epoch == 0:
+            return [lr * self.factor for lr in now]
+        return [lr * (1.0 / self.factor) for lr in now] if self.last_epoch == self.total_iters else now
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        factor = 1.0 if self.last_epoch >= self.total_iters else self.factor
+        return [lr * factor for lr in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """lr₀ · a factor that goes from `start_factor` to `end_factor` in equal steps over `total_iters` epochs, and stays.
+
+    Raises ValueError unless 0 < start_factor ≤ 1 and 0 ≤ end_factor ≤ 1.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < start_factor <= 1:
+            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+        if not 0 <= end_factor <= 1:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        if self.last_epoch == 0:
+            return [lr * self.start_factor for lr in now]
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return now
+        rise = self.end_factor - self.start_factor
+        growth = 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
+        return [lr * growth for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        done = min(self.total_iters, self.last_epoch)
+        factor = self.start_factor + (self.end_factor - self.start_factor) * done / self.total_iters
+        return [lr * factor for lr in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """lr₀ · gamma^epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        return now if self._is_initial else [lr * self.gamma for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """lr₀ · (1 - epoch / total_iters)^power, and 0 from `total_iters` on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return now
+        left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return [lr * (left / before) ** self.power for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [lr * left**self.power for lr in self.base_lrs]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """eta_min + (lr₀ - eta_min) (1 + cos(π epoch / T_max)) / 2.
+
+    Each rate is computed from the one before, so that changes made by others are kept.
+    Source: Loshchilov and Hutter, SGDR, 2016.
+    """
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        now = self._rates_now()
+        if self._is_initial:
+            return now
+        low, epoch, period = self.eta_min, self.last_epoch, self.T_max
+        if self._step_count == 1 and epoch > 0:  # the rate before is not of this schedule
+            return self._get_closed_form_lr()
+        if (epoch - 1 - period) % (2 * period) == 0:  # up again from the lowest point
+            rise = (1 - cos(pi / period)) / 2
+            return [lr + (base - low) * rise for base, lr in zip(self.base_lrs, now, strict=True)]
+        ratio = (1 + cos(pi * epoch / period)) / (1 + cos(pi * (epoch - 1) / period))
+        return [ratio * (lr - low) + low for lr in now]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        low = self.eta_min
+        return [low + (base - low) * (1 + cos(pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]

@@ -1,0 +1,114 @@
+"""Running means, from which optimizers take what the gradients were of late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.source_location import user_place
+from adjoint.core.op.eager_kernels import Native, Routine, source
+from adjoint.core.runtime.mode import mode, watch
+from adjoint.core.tensor.storage import is_inference, mark_written, view_of
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.elementwise.complex import view_as_real
+from adjoint.optim.step.hyperparameters import fitted
+from adjoint.optim.step.param_groups import Group
+
+
+def is_slow(group: Group, name: str, index: int | None = None) -> bool:
+    """True if a running mean keeps more than half of itself at each step, for a coefficient that is a plain number."""
+
+    def probe(group: Group) -> bool:
+        kept = group[name] if index is None else group[name][index]
+        return type(kept) is float and 0.5 < kept < 1.5
+
+    return bool(watch(group, probe, f"{name} near 1"))
+
+
+def follow(mean: Any, x: Any, share: Any, slow: bool) -> Any:
+    """mean ← mean + share (x - mean), in place.
+
+    `lerp_` of a tensor computes both of its forms: which of them is the more exact is known if the mean is `slow`.
+    """
+    return mean.add_((x - mean).mul_(share)) if slow else mean.lerp_(x, share)
+
+
+PLAIN = frozenset({int, float})
+
+
+def change(
+    native: Native,
+    tensors: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    facts: tuple[bool, ...],
+    small: Routine | None = None,
+) -> None:
+    """Do what the function does to `tensors`, of which the first is the parameter and some may be None.
+
+    Complex numbers are pairs of real ones to it. `small`: what does the same to small parameters for these facts; it
+    takes the tensors that are there and the numbers.
+    """
+    if tensors[0].is_complex():
+        tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
+    numbers = fitted(numbers, tensors[0])
+    if not updated(native, tensors, numbers, facts, small):
+        native.function(*tensors, *numbers, *facts)
+
+
+def updated(
+    native: Native,
+    tensors: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    facts: tuple[bool, ...],
+    small: Routine | None = None,
+) -> bool:
+    """Write what the function does to `tensors`, and say True; False, and nothing is done, where ops are to do it.
+
+    The function takes the tensors, of which the first is the parameter and some may be None, the numbers, and facts
+    that decide what it does. Ops do it where they are recorded, traced or seen by anyone else, for small parameters
+    where no routine does, and where tensors share their memory or have gaps in it.
+    """
+    assert isinstance(native.weight, float)
+    if mode.recording or mode.extra:
+        return False
+    p = tensors[0].array
+    is_small = p.size * native.weight < source.enough
+    if not p.ndim or (is_small and (small is None or not source.enabled or not PLAIN.issuperset(map(type, numbers)))):
+        return False
+    written = [tensors[i] for i in native.written if tensors[i] is not None]
+    if not all(_is_own(t) for t in written):
+        return False
+    arrays = tuple([None if t is None else t.array for t in tensors])
+    if any(_shared(t.array, arrays) for t in written):
+        return False
+    if is_small and small is not None:
+        if any(a is not None and a.shape != p.shape for a in arrays):
+            return False
+        done = small.call(*[np.ascontiguousarray(a) for a in arrays if a is not None], *map(float, numbers))
+    else:
+        done = _by_kernel(native, arrays, numbers, facts)
+    if done is None:
+        return False
+    for t in written:
+        mark_written(t, user_place(2))
+    return True
+
+
+def _by_kernel(native: Native, arrays: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> Any:
+    operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
+    return native.find((*arrays, *operands, *facts), {})
+
+
+def _is_own(t: Tensor) -> bool:
+    """True for a tensor that may be written wherever it lies: no view, row-major, and no constant."""
+    return type(t.array) is np.ndarray and t.array.flags.carray and view_of(t) is None and not is_inference(t)
+
+
+def _shared(array: Any, arrays: tuple[Any, ...]) -> bool:
+    for x in arrays:
+        if x is None or x is array or (x.base is None and array.base is None):  # two arrays with memory of their own
+            continue
+        if np.may_share_memory(x, array):
+            return True
+    return False

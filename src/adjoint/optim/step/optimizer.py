@@ -1,0 +1,234 @@
+"""What every optimizer is: groups of parameters with options, state for each parameter, and a step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from adjoint.autograd.grad_mode import enable_grad
+from adjoint.core.graph.hooks import HookDict, RemovableHandle, attach
+from adjoint.core.runtime.mode import Scope, on_failure, refuse_while_tracing, watch
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.optim.step.hooks import (
+    add_empty,
+    attach_at,
+    hooked,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from adjoint.optim.step.param_groups import Group, as_groups, completed, required
+from adjoint.optim.step.per_parameter_state import single
+from adjoint.optim.step.state_dict import State, pack, unpack
+
+__all__ = [
+    "Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required",
+]  # fmt: skip
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+
+class Optimizer:
+    """Changes parameters along their gradients.
+
+    `params`: tensors, pairs (name, tensor), or dicts which hold these under "params" and options beside them;
+    `defaults`: the options of groups that do not say otherwise. An optimizer overrides `update(group)`, or `step`.
+    """
+
+    like_parameter: tuple[str, ...] = ()  # entries of a parameter's state which have its shape
+    single_numbers: tuple[str, ...] = ()  # and those which are tensors without dimensions
+    _optimizer_step_pre_hooks: HookDict
+    _optimizer_step_post_hooks: HookDict
+    _optimizer_state_dict_pre_hooks: HookDict
+    _optimizer_state_dict_post_hooks: HookDict
+    _optimizer_load_state_dict_pre_hooks: HookDict
+    _optimizer_load_state_dict_post_hooks: HookDict
+    _opt_called = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = hooked(cls.step)  # type: ignore[method-assign]
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.state: State = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        add_empty(self)
+        self.check_options(defaults)
+        given = as_groups(params)
+        ready: list[Group] = []
+        for each in given:
+            ready.append(self._completed(each, ready))
+        for group, full in zip(given, ready, strict=True):
+            self._take(group, full)
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raise ValueError for a number that the optimizer cannot use."""
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Optimize the parameters of one more group too; the dict becomes the group.
+
+        Raises TypeError and ValueError as the constructor does, and changes nothing then.
+        """
+        refuse_while_tracing("add_param_group()")
+        self._take(param_group, self._completed(param_group, self.param_groups))
+
+    def _completed(self, given: Any, others: list[Group]) -> Group:
+        group = completed(given, self.defaults, others)
+        try:
+            self.check_options(group)
+        except ValueError as error:
+            raise ValueError(f"{error} in parameter group {len(others)}") from None
+        return group
+
+    def _take(self, given: Group, full: Group) -> None:
+        given.update(full)
+        self.param_groups.append(given)
+
+    @hooked
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change every parameter that has a gradient, once. `closure()` computes the loss, which is returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        watch(self, _group_identities, "parameter groups of the optimizer", settled=True)
+        on_failure(_kept_state, self)
+        with Scope(recording=bool(self.defaults.get("differentiable"))):
+            for group in self.param_groups:
+                self.update(group)
+        watch(self, _state_identities, "state tensors of the optimizer", settled=True)
+        return loss
+
+    def update(self, group: Group) -> None:
+        """Change the parameters of one group. A compiled step traces this: no value of a tensor may be read here."""
+        raise NotImplementedError(f"{type(self).__name__} has neither a step() nor an update() of its own")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients; or, unless `set_to_none`, let them be zeros without history."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    if p.grad.grad_fn is not None:
+                        p.grad.detach_()
+                    p.grad.requires_grad_(False).zero_()
+
+    def _patch_step_function(self) -> None:
+        add_empty(self)  # what classes that do without `__init__` call for hooks around their step
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""
+        return attach(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return attach(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before each `state_dict()`; before the hooks there are already with `prepend`."""
+        return attach_at(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after each `state_dict()`; it may return another dict to give."""
+        return attach_at(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before a dict is loaded, on a copy; it may return another to load."""
+        return attach_at(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after a dict was loaded."""
+        return attach_at(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and options as plain data in PyTorch's layout. Its tensors are the optimizer's own, not copies."""
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
+        packed = pack(self.state, self.param_groups)
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
+            replaced = hook(self, packed)
+            packed = packed if replaced is None else replaced
+        return packed
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict()` gave, here or in PyTorch. Values are copied.
+
+        Raises KeyError and ValueError for a dict that does not fit the parameters, and changes nothing then.
+        """
+        refuse_while_tracing("load_state_dict()")
+        state_dict = state_dict.copy()
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        state, groups = unpack(state_dict, self.param_groups, self.defaults, self.like_parameter)
+        self.state = state
+        for group, new in zip(self.param_groups, groups, strict=True):  # a compiled step knows the groups themselves
+            group.clear()
+            group.update(new)
+        for entry in self.state.values():
+            for name in self.single_numbers:  # old checkpoints have plain numbers there
+                if name in entry and not isinstance(entry[name], Tensor):
+                    entry[name] = single(float(entry[name]))
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": dict(self.state), "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.state = defaultdict(dict, self.state)
+        add_empty(self)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+
+def _kept_state(optimizer: Optimizer) -> Callable[[], None]:
+    """What gives the optimizer the state back that it has now."""
+    kept = {p: dict(entry) for p, entry in optimizer.state.items()}
+
+    def restore() -> None:
+        for p in [p for p in optimizer.state if p not in kept]:
+            del optimizer.state[p]
+        for p, entry in kept.items():
+            optimizer.state[p].clear()
+            optimizer.state[p].update(entry)
+
+    return restore
+
+
+def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
+
+
+def _groups(optimizer: Optimizer) -> Iterator[Any]:
+    """What the identities depend on: items, and all that lists and dicts hold."""
+    yield vars(optimizer), "param_groups"
+    yield optimizer.param_groups
+    for group in optimizer.param_groups:
+        yield group, "params"
+        yield group["params"]
+
+
+_group_identities.rests_on = _groups  # type: ignore[attr-defined]
+
+
+def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])
+
+
+def _states(optimizer: Optimizer) -> Iterator[Any]:
+    """What the identities depend on: an item, and all that dicts hold."""
+    yield vars(optimizer), "state"
+    yield optimizer.state
+    yield from optimizer.state.values()
+
+
+_state_identities.rests_on = _states  # type: ignore[attr-defined]

@@ -1,0 +1,121 @@
+"""Parameter groups: parameters, and the options that hold for them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+
+Group = dict[str, Any]
+
+
+class _Required:
+    """The default of an option without one: each group must give it."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def as_groups(params: Any) -> list[Any]:
+    """What an optimizer was given, parameters or groups, as groups. TypeError or ValueError where it is neither."""
+    if isinstance(params, Tensor):
+        raise TypeError(
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + _kind(params)
+        )
+    groups = list(params)
+    if not groups:
+        raise ValueError("optimizer got an empty parameter list")
+    return groups if isinstance(groups[0], dict) else [{"params": groups}]
+
+
+def completed(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> Group:
+    """A new group: `given` with its parameters as a list, their names apart, and every option it lacks from `defaults`.
+
+    Raises TypeError for parameters that are no tensors, ValueError for tensors that are not leaves, that `others` have
+    already, or of which only some are named.
+    """
+    if not isinstance(given, dict):
+        raise TypeError(f"param_group must be a dict, but got {type(given)}")
+    if "params" not in given:
+        raise KeyError("a parameter group needs its parameters under the key 'params'")
+    params, names = _with_names(given["params"])
+    for name, value in defaults.items():
+        if value is required and name not in given:
+            raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+    group = {**defaults, **given, "params": params}
+    if names:
+        group["param_names"] = names
+    for i, param in enumerate(params):
+        if not isinstance(param, Tensor):
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_kind(param)}")
+        if not (defaults.get("differentiable") or param.is_leaf or param.retains_grad):
+            raise ValueError(f"can't optimize a non-leaf Tensor: {describe(group, i)}")
+    if len({id(p) for p in params}) != len(params):
+        warnings.warn(
+            "optimizer contains a parameter group with duplicate parameters, each updated as often as it is there: "
+            + describe(group, _repeated(params)),
+            stacklevel=4,
+        )
+    for other in others:
+        if ("param_names" in group) != ("param_names" in other):
+            kind = "with" if "param_names" in group else "without"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. "
+                f"cannot add param group {kind} names to the optimizer"
+            )
+        taken = {id(p) for p in other["params"]}
+        for i, param in enumerate(params):
+            if id(param) in taken:
+                raise ValueError(f"some parameters appear in more than one parameter group: {describe(group, i)}")
+    return group
+
+
+def _with_names(given: Any) -> tuple[list[Any], list[str]]:
+    """The parameters, and their names if they came as pairs (name, parameter)."""
+    if isinstance(given, Tensor):
+        return [given], []
+    if isinstance(given, (set, frozenset)):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+            "will change between runs. Please use a list instead."
+        )
+    items = list(given)
+    names = [item[0] for item in items if isinstance(item, tuple)]
+    if names and len(names) != len(items):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return [item[1] if isinstance(item, tuple) else item for item in items], names
+
+
+def describe(group: Group, i: int) -> str:
+    """Parameter `i` of a group as errors call it: by its name if it has one."""
+    names = group.get("param_names")
+    what = f"parameter {names[i]!r}" if names and i < len(names) else f"parameter {i} of its group"
+    return f"{what}, shape {list(group['params'][i].shape)}"
+
+
+def index_of(group: Group, param: Tensor) -> int:
+    """Which parameter of a group it is."""
+    return next(i for i, other in enumerate(group["params"]) if other is param)
+
+
+def _repeated(params: list[Tensor]) -> int:
+    seen: set[int] = set()
+    for i, param in enumerate(params):
+        if id(param) in seen:
+            return i
+        seen.add(id(param))
+    raise AssertionError("no parameter is repeated")
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def with_gradients(group: Group) -> list[Any]:
+    """The parameters that a step changes: those which have a gradient."""
+    return [p for p in group["params"] if p.grad is not None]

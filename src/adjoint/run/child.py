@@ -1,8 +1,0 @@
-"""The program's main module in a process that `multiprocessing` spawned: `import torch` is adjoint's there too."""
-
-from __future__ import annotations
-
-from adjoint.run.program import main_again
-
-if __name__ == "__mp_main__":
-    globals().update(main_again())

@@ -1,0 +1,71 @@
+"""What a file names, read without making any of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickletools
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from adjoint.serialization.numpy_values import numpy_globals
+from adjoint.serialization.safe_globals import RENAMED, allowed_by_user, plain_globals
+from adjoint.serialization.safetensors import Path
+from adjoint.serialization.safetensors_tree import check_binary
+from adjoint.serialization.tensor_rebuild import rebuilders
+from adjoint.serialization.torch_reader import record_folder
+from adjoint.serialization.zip_archive import Archive, FileError
+
+PICKLES = 5  # in a stream: two numbers, facts of the system, the value, and the keys of its storages
+
+
+def get_unsafe_globals_in_checkpoint(f: Path | BinaryIO) -> list[str]:
+    """The names in a file of `save` or `torch.save` that `load` would refuse unless `add_safe_globals` allows them.
+
+    The pickle is read as text: nothing is made or imported. FileError for a file that is not sound.
+    """
+    check_binary("get_unsafe_globals_in_checkpoint", f, "read")
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return get_unsafe_globals_in_checkpoint(file)
+    allowed = plain_globals()[0] | numpy_globals()[0] | rebuilders() | allowed_by_user()
+    begin = f.tell()
+    data = f.read()
+    if data.startswith(b"PK"):
+        archive = Archive(io.BytesIO(data))
+        data = archive.read(f"{record_folder(archive)}/data.pkl")
+    f.seek(begin)
+    return sorted({name for name in _names(data) if name not in allowed})
+
+
+def _names(data: bytes) -> Iterator[str]:
+    """The full names that one pickle, or those of a stream, look up."""
+    file = io.BytesIO(data)
+    try:
+        for _ in range(PICKLES):
+            if file.read(1) != b"\x80":
+                return
+            file.seek(-1, os.SEEK_CUR)
+            yield from _names_of_one(file)
+    except ValueError as error:
+        raise FileError(f"the pickle is damaged: {error}") from None
+
+
+def _names_of_one(file: BinaryIO) -> Iterator[str]:
+    memo: dict[int, str] = {}
+    texts: list[str] = []  # the last ones, two of which name what is looked up on the stack
+    operand: Any
+    for code, operand, _ in pickletools.genops(file):
+        if code.name == "GLOBAL":
+            module, _, name = operand.partition(" ")
+            yield f"{RENAMED.get(module, module)}.{name}"
+        elif code.name == "STACK_GLOBAL" and len(texts) > 1:
+            yield f"{RENAMED.get(texts[-2], texts[-2])}.{texts[-1]}"
+        elif "UNICODE" in code.name:
+            texts = [*texts[-1:], operand]
+        elif code.name == "MEMOIZE":
+            memo[len(memo)] = texts[-1] if texts else ""
+        elif code.name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[operand] = texts[-1] if texts else ""
+        elif code.name in ("GET", "BINGET", "LONG_BINGET"):
+            texts = [*texts[-1:], memo.get(operand, "")]

@@ -1,4 +1,0 @@
-"""`adjoint.special`: Bessel functions, orthogonal polynomials, zeta, and others beyond mathematics' everyday ones."""
-
-from adjoint.functions.special import *
-from adjoint.functions.special import __all__ as __all__

@@ -1,0 +1,295 @@
+"""`gradcheck`: the gradients that rules give, against differences of the function's values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.backward import grad
+from adjoint.core.dtype.dtype import is_floating
+from adjoint.core.random.generator import default_generator
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.testing.gradcheck.analytical import pull, unit_vectors
+from adjoint.testing.gradcheck.grad_properties import (
+    GradcheckError,
+    check_batched,
+    check_batched_tangents,
+    check_undefined,
+    check_undefined_tangents,
+    check_zero_for_zero,
+)
+from adjoint.testing.gradcheck.jacobians import (
+    Case,
+    by_both_parts,
+    check_nothing_moves,
+    compare_along,
+    compare_whole,
+    parts,
+)
+from adjoint.testing.gradcheck.numerical import as_tuple, differences, wants_grad
+
+__all__ = [
+    "GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck", "gradgradcheck",
+]  # fmt: skip
+
+Inputs = Any  # a tensor, or a tuple or list of whatever the function takes
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Inputs,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """True if |analytical − numerical| ≤ atol + rtol |numerical| for each Jacobian; central differences of `eps`.
+
+    Every input that requires grad is checked, and should be float64 or complex128: in less, differences are noise.
+    Two backward passes may differ by `nondet_tol`, zero must give zero, and None as an output's gradient
+    (`check_undefined_grad`) and batches of them (`check_batched_grad`) must be taken; `check_forward_ad` looks at
+    forward mode too. `fast_mode` compares along one random direction. If a check fails, raises GradcheckError, or
+    returns False without `raise_exception`; ValueError if no input requires grad.
+    """
+    _require(check_forward_ad or check_backward_ad, "at least one of check_forward_ad or check_backward_ad to be True")
+    _imply(check_batched_grad, "check_batched_grad=True", check_backward_ad, "check_backward_ad")
+    _imply(check_batched_forward_grad, "check_batched_forward_grad=True", check_forward_ad, "check_forward_ad")
+    arguments = as_tuple(inputs)
+    places = _checked_places(arguments)
+    results = _results(func, arguments)
+    outputs = {i: y for i, y in enumerate(results) if y.requires_grad}
+    case = Case(func, arguments, places, outputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    try:
+        if outputs:
+            (compare_along if fast_mode else compare_whole)(case, check_backward_ad, check_forward_ad)
+        else:
+            constants = {i: y for i, y in enumerate(results) if is_floating(y.array)}
+            check_nothing_moves(Case(func, arguments, places, constants, eps, 0, 0, nondet_tol, False), fast_mode)
+        if check_forward_ad and check_undefined_grad:
+            check_undefined_tangents(func, arguments)
+        if check_batched_forward_grad:
+            check_batched_tangents(func, arguments)
+        if not check_backward_ad:
+            return True
+        if check_batched_grad:
+            for k, y in enumerate(outputs.values()):
+                check_batched(y, k, case.inputs)
+        check_zero_for_zero(list(outputs.values()), case.inputs, masked)
+        if check_undefined_grad:
+            check_undefined(func, arguments, case.inputs, len(outputs))
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Inputs,
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """`gradcheck` of the gradients of `func` as functions of its inputs and of `grad_outputs`, random if left out.
+
+    `gen_non_contig_grad_outputs` makes these random ones lie in every other place of memory. `check_rev_over_rev`
+    differentiates the gradients by backward passes, `check_fwd_over_rev` by forward mode.
+    """
+    _require(
+        check_fwd_over_rev or check_rev_over_rev, "at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+    )
+    _imply(check_undefined_grad, "check_undefined_grad=True", check_rev_over_rev, "check_rev_over_rev")
+    _imply(check_batched_grad, "check_batched_grad=True", check_rev_over_rev, "check_rev_over_rev")
+    arguments = as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = [y for y in _results(func, arguments) if y.requires_grad]
+        if not outputs:
+            raise ValueError("gradgradcheck: no output of the function requires grad, so there is no gradient to check")
+        weights = tuple(_weight(y, gen_non_contig_grad_outputs) for y in outputs)
+    else:
+        weights = as_tuple(grad_outputs)
+    differentiable = [wants_grad(x) for x in (*arguments, *weights)]
+
+    def gradients(*given: Any) -> tuple[Tensor, ...]:
+        # forward mode hands in duals that do not require grad
+        given = tuple(x.requires_grad_() if wanted else x for x, wanted in zip(given, differentiable, strict=True))
+        xs, vs = given[: len(arguments)], given[len(arguments) :]
+        outputs = [y for y in as_tuple(func(*xs)) if y.requires_grad]
+        targets = [x for x, wanted in zip(xs, differentiable, strict=False) if wanted]
+        return tuple(g for g in grad(outputs, targets, vs, create_graph=True, allow_unused=True) if g is not None)
+
+    return gradcheck(
+        gradients,
+        (*arguments, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable[..., Any],
+    input_idx: int,
+    inputs: Inputs,
+    outputs: Sequence[Tensor],
+    eps: float,
+    input: Tensor | None = None,
+    is_forward_ad: bool = False,
+) -> tuple[Tensor, ...]:
+    """The Jacobian of each floating output by one input, by central differences  # (|x|, |y|)"""
+    x: Tensor = as_tuple(inputs)[input_idx] if input is None else input
+    _require(x.requires_grad, "input to have requires_grad=True")
+    floating = {i: y for i, y in enumerate(outputs) if is_floating(y.array)}
+    slopes = [differences(fn, as_tuple(inputs), x, floating, eps, d) for d in parts(x)]
+    return tuple(wrap(by_both_parts(of)) for of in zip(*slopes, strict=True))
+
+
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Inputs, target: Inputs = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> tuple[Tensor, ...]:
+    """The Jacobian of the first output of `fn(inputs)` by each target, or input; PyTorch has it, deprecated."""
+    _deprecate("get_numerical_jacobian")
+    _refuse_weight("get_numerical_jacobian", grad_out)
+    arguments = as_tuple(inputs)
+    results = as_tuple(fn(arguments))
+    _refuse_complex("get_numerical_jacobian", results)
+    targets = [x for x in (arguments if target is None else as_tuple(target)) if wants_grad(x)]
+    return tuple(
+        get_numerical_jacobian_wrt_specific_input(lambda *xs: fn(xs), i, arguments, results, eps, input=x)[0]
+        for i, x in enumerate(targets)
+    )
+
+
+def get_analytical_jacobian(
+    inputs: Inputs, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
+    """The Jacobian of `output` by each input, and whether it was reentrant, of the right size and of the right type.
+
+    PyTorch has it, deprecated.
+    """
+    _deprecate("get_analytical_jacobian")
+    _refuse_weight("get_analytical_jacobian", grad_out)
+    _refuse_complex("get_analytical_jacobian", [output])
+    pulled = pull(output, [x for x in as_tuple(inputs) if wants_grad(x)], unit_vectors(output), nondet_tol)
+    return tuple(wrap(rows.T) for rows in pulled.rows), pulled.reentrant, pulled.sizes_ok, pulled.types_ok
+
+
+def _checked_places(arguments: tuple[Any, ...]) -> list[int]:
+    """Where the tensors that require grad stand; each must have memory of its own for every element."""
+    places = [i for i, x in enumerate(arguments) if wants_grad(x)]
+    if not places:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
+    for i, x in enumerate(arguments):
+        if isinstance(x, (tuple, list)) and any(map(wants_grad, x)):
+            raise ValueError(
+                f"gradcheck checks only tensors that are arguments themselves, but input {i} is a {type(x).__name__} "
+                "with one that requires grad: wrap the function so that it takes them one by one."
+            )
+    for i in places:
+        x = arguments[i]
+        if x.array.dtype not in (np.float64, np.complex128):
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. This check "
+                "will likely fail if all the inputs are not of double precision floating point or complex. ",
+                UserWarning,
+                stacklevel=3,
+            )
+        if x.array.size > 1 and any(s == 0 and n > 1 for s, n in zip(x.array.strides, x.array.shape, strict=True)):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
+                "on the input before passing it to gradcheck."
+            )
+    return places
+
+
+def _results(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    results = as_tuple(func(*arguments))
+    for k, y in enumerate(results):
+        if not isinstance(y, Tensor):
+            raise TypeError(
+                f"gradcheck expects a function that returns a tensor, or a tuple or list of tensors; output {k} is a "
+                f"{type(y).__name__}"
+            )
+    return results
+
+
+def _weight(y: Tensor, apart: bool) -> Tensor:
+    """Random numbers from −1 to 1, shaped and typed like `y`; `apart` leaves gaps in memory between them."""
+    shape, real = y.array.shape, y.array.real.dtype
+    gaps = apart and y.array.size > 1
+    wide = (*shape[:-1], 2 * shape[-1]) if gaps else shape
+    if y.array.dtype == real:
+        drawn = default_generator.uniform(wide, real, -1.0, 1.0)
+    else:
+        drawn = default_generator.uniform((*wide, 2), real, -1.0, 1.0).view(y.array.dtype)[..., 0]
+    return wrap(drawn[..., 1::2] if gaps else drawn).requires_grad_()
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise AssertionError(f"Expected {what}")
+
+
+def _imply(given: bool, setting: str, needed: bool, other: str) -> None:
+    if given and not needed:
+        raise AssertionError(f"Setting {setting} requires {other} to be True")
+
+
+def _deprecate(name: str) -> None:
+    warnings.warn(
+        f"`{name}` was part of PyTorch's private API and is here for programs that use it. New ones call "
+        "adjoint.transforms.functional.api.jacobian, or gradcheck.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def _refuse_weight(name: str, grad_out: float) -> None:
+    if grad_out != 1.0:
+        raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")
+
+
+def _refuse_complex(name: str, outputs: Sequence[Tensor]) -> None:
+    if any(y.array.dtype.kind == "c" for y in outputs):
+        raise ValueError(
+            f"Expected output to be non-complex. {name} no longer supports functions that return complex outputs."
+        )

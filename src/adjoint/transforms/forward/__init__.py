@@ -1,0 +1,14 @@
+"""Forward mode: dual numbers, and the rules that push tangents forward.
+
+Modules, in reading order:
+
+- `dual_saved`: Saved values that carry tangents, so that a backward pass within a level of forward mode is itself
+  differentiated.
+- `jvp_rules`: The tangent of an op's output, from those of its inputs: derived from what the op declares, so that no
+  op lacks one.
+- `tangent_layout`: How a tangent or a gradient lies in memory: as its tensor does, so that a view of the one is a
+  view of the other.
+- `dual_level`: Forward mode: tensors that carry tangents, one for each open level, and op calls that push them on.
+- `custom_function`: Forward mode through a Function: the tangents of its outputs, as its `jvp` has them.
+- `forward_ad`: Dual numbers: x + t ε, a tensor with its tangent.
+"""

@@ -1,0 +1,256 @@
+"""Forward mode: tensors that carry tangents, one for each open level, and op calls that push them on.
+
+A level is one differentiation. Levels nest, as `jvp` of `jvp` does: a tangent is a tensor, which may carry tangents of
+older levels itself, and may have a history. The pushforward of each op comes from its gradient rules (`pushforward`).
+The tangent of a view is a view of the tangent, so that a write in place, done to the tangent too, reaches all of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+import numpy as np
+
+from adjoint.core.graph.node import Leaf, tick
+from adjoint.core.op.op import Op, apply
+from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.tensor.as_strided import address
+from adjoint.core.tensor.storage import share_view, storage_of, view_of
+from adjoint.core.tensor.tensor import Tensor, constant, tangents_of, twin
+from adjoint.ops.elementwise.select import copy
+from adjoint.ops.movement.movement import reshape
+from adjoint.ops.mutation.inplace import write
+from adjoint.ops.mutation.view_update import put_steps, replay
+from adjoint.transforms.forward.dual_saved import carrying, repacked
+from adjoint.transforms.forward.jvp_rules import pushed_forward
+from adjoint.transforms.forward.tangent_layout import lying_as
+
+
+class Tangent:
+    """Where a tensor keeps its tangent of one level: empty once that is closed."""
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self, value: Tensor) -> None:
+        self.value: Tensor | None = value
+
+
+class Level:
+    """One forward differentiation, a `with` block. `order` tells older levels from newer, and from nodes."""
+
+    __slots__ = ("order", "public", "scope", "tangents")
+
+    def __init__(self, public: bool = False) -> None:
+        self.order = tick()
+        self.public = public
+        self.tangents: WeakSet[Tangent] = WeakSet()
+        self.scope: Scope | None = None
+
+    def holding(self, tangent: Tensor) -> Tangent:
+        """A place for a tangent of this level."""
+        place = Tangent(tangent)
+        self.tangents.add(place)
+        return place
+
+    def __enter__(self) -> Self:
+        held = duals()
+        self.scope = Scope(duals=Duals((*held.levels, self), held.awake))
+        self.scope.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.scope is not None
+        self.scope.__exit__(kind, error, trace)
+        self.scope = None  # it refers to this level
+        for tangent in list(self.tangents):
+            tangent.value = None
+
+
+def new_level() -> Level:
+    """A level to be entered by `with`; op calls inside push tangents of it on."""
+    return Level()
+
+
+class Duals:
+    """The open levels of a thread, oldest first: what `mode.duals` is while there are any, or forward mode is off."""
+
+    __slots__ = ("awake", "levels")
+
+    def __init__(self, levels: tuple[Level, ...] = (), awake: bool = True) -> None:
+        self.levels = levels
+        self.awake = awake
+
+    def active(self) -> tuple[Level, ...]:
+        """The levels whose tangents are pushed on here: those around a `vmap` in progress wait for its own ops."""
+        if not self.awake or mode.inference:
+            return ()
+        floor = mode.floor
+        return self.levels if floor < 0 else tuple(level for level in self.levels if level.order >= floor)
+
+    def carried(self, inputs: tuple[Any, ...]) -> tuple[Level, ...]:
+        """The active levels of which an input has a tangent, oldest first."""
+        held = [tangents for x in inputs if (tangents := tangents_of(x)) is not None]
+        return tuple(level for level in self.active() if any(level in tangents for tangents in held)) if held else ()
+
+    def call(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor | None:
+        """op(*inputs, **params) with the tangents that follow from those of the inputs; None if these have none."""
+        levels = self.carried(inputs)
+        if not levels:
+            return None
+        if op.composite is not None and (not op.linear or mode.tracer is not None):
+            composed: Tensor = op.composite(*inputs, **params)
+            return composed
+        packers = mode.packers
+        with Scope(duals=None, packers=()):
+            out = apply(op, without(inputs, levels), params)
+        with Scope(recording=True, deferred=False) if mode.deferred else nullcontext():
+            push(op, inputs, params, out, levels)  # whoever records the call himself does not mean the tangents
+        node = out.node
+        if node is not None and node.saved is not None:
+            node.saved = carrying(node, inputs, out, lambda again, out: push(op, again, params, out, levels))
+            if packers:
+                node.saved = repacked(node, packers[-1])
+        return out
+
+    def write(self, x: Tensor, out: Tensor, since: int | None = None) -> None:
+        """After `x` was written in place: its tangents become those of `out`, and its base and views see that."""
+        if x.array.dtype.kind not in "fcV":
+            return
+        for level in self.active():
+            t, given = tangent_of(x, level), tangent_of(out, level)
+            if t is None and given is None:
+                continue
+            if t is None:
+                _begin(x, given, level)
+            else:
+                t = _writable(x, t, level)
+                write(t, _zeros(t) if given is None else given, "in-place operation on a tangent", since)
+
+    def histories(self, x: Tensor) -> list[Any]:
+        """The nodes that made the tangents of `x`, and the tangents of these."""
+        tangents = [t for level in self.active() if (t := tangent_of(x, level)) is not None]
+        return [t.node for t in tangents] + [node for t in tangents for node in self.histories(t)]
+
+    def shown(self, x: Tensor) -> Tensor | None:
+        """The tangent with which `x` prints: that of the newest level."""
+        carried = self.carried((x,))
+        return tangent_of(x, carried[-1]) if carried else None
+
+
+def duals() -> Duals:
+    """The levels of this thread."""
+    held: Any = mode.duals if unusual.count else None
+    return NONE if held is None else held
+
+
+NONE = Duals()
+
+
+def push(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor, levels: tuple[Level, ...]) -> None:
+    """Give `out`, the op's value on the bare inputs, its tangents of these levels, oldest first."""
+    for i, level in enumerate(levels):
+        primals = without(inputs, levels[i:])
+        tangents = tuple(tangent_of(x, level) for x in inputs)
+        # the innermost derivative is ordinary arithmetic, which is quicker where nobody looks for tangents
+        with Scope(duals=None) if not duals().carried(primals + tangents) else nullcontext():
+            t = pushed_forward(op, primals, tangents, params, out)
+            if t is not None:
+                carry(out, t, level)
+
+
+def without(inputs: tuple[Any, ...], levels: tuple[Level, ...]) -> tuple[Any, ...]:
+    """The inputs without their tangents of these levels."""
+    return tuple(_bare(x, levels) for x in inputs)
+
+
+def _bare(x: Any, levels: tuple[Level, ...]) -> Any:
+    held = tangents_of(x)
+    if held is None or not any(level in held for level in levels):
+        return x
+    if mode.tracer is not None:
+        mode.tracer.adopt(x)
+    bare = twin(x)
+    bare.node = x.node
+    bare._tangents = {level: tangent for level, tangent in held.items() if level not in levels}
+    return bare
+
+
+def tangent_of(x: Any, level: Level) -> Tensor | None:
+    """The tangent of `x` at a level, or None."""
+    held = tangents_of(x)
+    tangent = None if held is None else held.get(level)
+    return None if tangent is None else tangent.value
+
+
+def carry(x: Tensor, tangent: Tensor, level: Level) -> Tensor:
+    """Let `x` itself carry a tangent, from now on; the tangent as it is kept, which lies in memory as `x` does."""
+    tangent = lying_as(tangent, x)
+    x._tangents = {**(tangents_of(x) or {}), level: level.holding(tangent)}
+    return tangent
+
+
+def attach(primal: Tensor, tangent: Tensor, level: Level) -> Tensor:
+    """A view of `primal` that carries a tangent."""
+    out = primal_of(primal, level)
+    carry(out, tangent, level)
+    return out
+
+
+def primal_of(x: Tensor, level: Level) -> Tensor:
+    """A view of `x` without its tangent of a level: it has its history, and its tangents of other levels."""
+    op, params = reshape.op, {"shape": tuple(x.array.shape)}  # type: ignore[attr-defined]
+    out = apply(op, (_bare(x, (level,)),), params)
+    share_view(x, out, op, params)
+    return out
+
+
+def _begin(x: Tensor, t: Any, level: Level) -> None:
+    """Give x its first tangent: its base gets zeros with `t` in that place, and the base's views get views of this."""
+    view = view_of(x)
+    base = x if view is None else view.base
+    if tangent_of(base, level) is not None:  # x is the primal part of it, or of a view of it, seen by itself
+        base, view = x, None
+    with Scope(recording=mode.recording or mode.deferred, deferred=False):
+        alike = view is None or _same_place(x, base)
+        whole = carry(base, copy(t) if alike else put_steps(_zeros(base), t, view.steps), level)  # type: ignore[union-attr]
+    with Scope(recording=True):  # whether the views may be written is for the tensors themselves to say
+        for alias in storage_of(base).living():
+            seen = view_of(alias)
+            if seen is not None and seen.base is base and tangent_of(alias, level) is None:
+                carry(alias, whole if _same_place(alias, base) else replay(whole, seen.steps), level)
+
+
+def _same_place(x: Tensor, y: Tensor) -> bool:
+    """True if each element of x is that element of y."""
+    a, b = x.array, y.array
+    seen = type(a) is np.ndarray and type(b) is np.ndarray and a.shape == b.shape and a.strides == b.strides
+    return seen and address(a) == address(b)
+
+
+def _writable(x: Tensor, t: Tensor, level: Level) -> Tensor:
+    """The tangent `t` of `x`; for all who share it a copy, where it is the user's leaf or its memory is read-only."""
+    view = view_of(t)
+    source = t if view is None else view.base
+    assert source is not None
+    if type(source.node) is not Leaf and (type(t.array) is not np.ndarray or t.array.flags.writeable):
+        return t
+    with Scope(recording=True):
+        fresh = copy(source)
+        for alias in [x, *storage_of(x).living()]:
+            seen = tangent_of(alias, level)
+            if seen is source:
+                carry(alias, fresh, level)
+            elif seen is not None and (way := view_of(seen)) is not None and way.base is source:
+                carry(alias, replay(fresh, way.steps), level)
+    found = tangent_of(x, level)
+    assert found is not None
+    return found
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return constant(np.zeros(x.array.shape, x.array.dtype))

@@ -1,0 +1,137 @@
+"""Saved values that carry tangents, so that a backward pass within a level of forward mode is itself differentiated."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.node import Node, Packed, Saved, restored
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.mutation_log import check_unwritten
+from adjoint.core.tensor.tensor import Tensor, tangents_of, wrap
+
+ndarray = np.ndarray
+
+
+Again = Callable[[tuple[Any, ...], Tensor], None]
+
+
+class Carried(Packed):
+    """A saved input, with its tangents."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, x: Tensor) -> None:
+        self.tensor = snapshot(x)
+        self.tensor.node = None
+
+    def open(self) -> Tensor:
+        """The tensor, without history."""
+        return self.tensor
+
+    def arrays(self) -> Iterator[Any]:
+        """The value and all tangents."""
+        return _arrays(self.tensor)
+
+    def apart(self, memory: Any) -> Carried:
+        """The same, in memory of its own if it lies in `memory`, which is about to be written."""
+        self.tensor = _apart(self.tensor, memory)
+        return self
+
+
+class CarriedOutput(Carried):
+    """The node's own output, with its tangents.
+
+    Their history leads to the node itself, so it is not kept: where a backward pass is recorded, the tangents are made
+    `again` from the inputs.
+    """
+
+    __slots__ = ("again", "inputs", "node")
+
+    def __init__(self, out: Tensor, inputs: tuple[Any, ...], again: Again) -> None:
+        self.tensor = snapshot(out, history=False)
+        self.inputs = tuple(snapshot(x) if isinstance(x, Tensor) else x for x in inputs)
+        self.again = again
+        self.node = weakref.ref(out.node)
+
+    def open(self) -> Tensor:
+        """The output; its tangents have a history where ops are recorded."""
+        node = self.node()
+        if not mode.recording or mode.duals is None or node is None:
+            return self.tensor
+        if node.order < mode.floor:  # a vmap has begun since: the node, and its tangents, are of the level around
+            tracer: Any = mode.tracer
+            with tracer.outside():
+                return self.open()
+        needed = {name for needs in node.op.needs for name in needs}
+        for i, x in enumerate(self.inputs):
+            if isinstance(x, Tensor):
+                for array in _arrays(x, node.op.inputs[min(i, len(node.op.inputs) - 1)] in needed):
+                    check_unwritten(array, node)
+        out = wrap(self.tensor.array)
+        out.node = node
+        self.again(self.inputs, out)
+        return out
+
+    def apart(self, memory: Any) -> Carried:
+        """As of an input, and its inputs too."""
+        self.inputs = tuple(_apart(x, memory) if isinstance(x, Tensor) else x for x in self.inputs)
+        return super().apart(memory)
+
+
+def carrying(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Again) -> Saved:
+    """What the node saved, with the tangents that tensors carry. `again(inputs, out)` gives `out` its own."""
+    saved = [
+        Carried(x) if hasattr(value, "dtype") and tangents_of(x) else value
+        for value, x in zip(node.saved, (*inputs, None), strict=True)
+    ]
+    if hasattr(saved[-1], "dtype") and tangents_of(out):
+        saved[-1] = CarriedOutput(out, inputs, again)
+    return Saved(saved)
+
+
+def repacked(node: Node, packer: Any) -> Saved:
+    """What the node saved, handed to the hooks that pack saved values."""
+    makers = (*node.parents, None)
+    return Saved(
+        packer.pack(restored(value, maker)) if hasattr(value, "dtype") or isinstance(value, Packed) else value
+        for value, maker in zip(node.saved, makers, strict=True)
+    )
+
+
+def snapshot(x: Tensor, history: bool = True) -> Tensor:
+    """`x` and its tangents as they are now, with their histories or without, and no longer views of anything."""
+    return _remade(x, lambda array: array, history)
+
+
+def _apart(x: Tensor, memory: Any) -> Tensor:
+    array = x.array
+    if type(array) is not ndarray or not np.may_share_memory(array, memory):
+        return x
+    return _remade(x, lambda array: array.copy() if type(array) is ndarray else array, True)
+
+
+def _remade(x: Tensor, make: Callable[[Any], Any], history: bool) -> Tensor:
+    out = wrap(make(x.array))
+    if history:
+        out.node = x.node
+    tangents = tangents_of(x)
+    if tangents:
+        out._tangents = {
+            level: level.holding(_remade(tangent.value, make, history))
+            for level, tangent in tangents.items()
+            if tangent.value is not None
+        }
+    return out
+
+
+def _arrays(x: Tensor, value: bool = True) -> Iterator[Any]:
+    """The arrays of `x`, or only of its tangents."""
+    if value:
+        yield x.array
+    for tangent in (tangents_of(x) or {}).values():
+        if tangent.value is not None:
+            yield from _arrays(tangent.value)

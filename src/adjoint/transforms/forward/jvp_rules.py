@@ -1,0 +1,154 @@
+"""The tangent of an op's output, from those of its inputs: derived from what the op declares, so that no op lacks one.
+
+A gradient rule g ↦ Jᵀ g tells J as well. Where J is diagonal, Jᵀ g and J t are the same formula. Where each input has a
+share in one output only, J t sums t weighed by Jᵀ 1. An op that is linear is its own derivative. Otherwise the rule,
+being linear in g, is transposed by differentiating it in g: ∂⟨Jᵀ g, t⟩/∂g = J t. Source: J. Townsend, A new trick for
+calculating Jacobian vector products, 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.autograd.backward import grad
+from adjoint.autograd.engine.complex_grads import by_rule
+from adjoint.autograd.engine.node_call import arguments
+from adjoint.core.op.op import Op, apply
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.tensor.storage import share_view
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.ops.elementwise.arithmetic import add, mul
+from adjoint.ops.elementwise.select import cast, copy
+from adjoint.ops.movement.movement import expand
+from adjoint.ops.mutation.view_update import put_index, put_slice, put_view, taken
+from adjoint.ops.reduction.reduction import sum, sum_to
+
+ndarray = np.ndarray
+Tangents = Sequence[Tensor | None]
+DIAGONAL = frozenset({"unary", "binary", "elementwise"})
+JOINTLY_LINEAR = frozenset(f.op for f in (put_index, put_slice, put_view, taken))  # type: ignore[attr-defined]
+
+
+class Application(NamedTuple):
+    """An op with what its rules may ask for besides values."""
+
+    op: Op
+    params: dict[str, Any]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+def pushed_forward(
+    op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor
+) -> Tensor | None:
+    """J t of an op whose value on `inputs` is `out`; None where it is not differentiable.
+
+    It has the shape and type of `out`, and memory of its own, unless `out` is a view: then it is that view of the
+    tangent.
+    """
+    if out.array.dtype.kind not in "fcV":
+        return None
+    t: Any
+    if op in JOINTLY_LINEAR or (op.linear and op.variadic):
+        t = apply(op, tuple(map(_tangent_or_zeros, inputs, tangents)), params)
+    elif op.linear:
+        t = _of_each(op, inputs, tangents, params, out)
+    else:
+        saved = (*[constant(x) if type(x) is ndarray else x for x in inputs], out)
+        shapes = tuple(() if x is None else np.shape(getattr(x, "array", x)) for x in inputs)
+        direct = _diagonal if op.family in DIAGONAL else _weighed if op.family == "reduction" else _transposed
+        application: Any = Application(op, params, shapes)
+        t = None
+        for i, given in enumerate(tangents):
+            rule = op.rule(i)
+            if given is not None and rule is None and not op.effect:
+                raise NotImplementedError(
+                    f"Trying to use forward AD with {op.name} that does not support it: it has no gradient rule"
+                )
+            if given is not None and rule is not None:
+                push = direct if _is_derivative(op, inputs[i], out) else _transposed
+                t = _plus(t, push(op, i, arguments(application, rule, saved, i), given, inputs[i], out, params))
+    return None if t is None else _owned(op, t, tangents, inputs, out)
+
+
+def _tangent_or_zeros(x: Any, t: Tensor | None) -> Any:
+    if t is not None:
+        return t
+    array = getattr(x, "array", x)
+    if not hasattr(array, "dtype"):
+        return 0.0 if isinstance(x, float) else x
+    return constant(np.zeros(array.shape, array.dtype)) if array.dtype.kind in "fcV" else x
+
+
+def _of_each(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor) -> Any:
+    """The op, linear in each input, with one tangent at a time in its input's place; added up."""
+    if "value" in params:  # a frame of one value does not change with what it frames
+        params = {**params, "value": 0.0}
+    total = None
+    for i, t in enumerate(tangents):
+        if t is None or op.rule(i) is None:
+            continue
+        pushed = apply(op, (*inputs[:i], t, *inputs[i + 1 :]), params)
+        if _views(op, out.array, inputs[i].array) and _views(op, pushed.array, t.array):
+            share_view(t, pushed, op, params)
+        total = _plus(total, pushed)
+    return total
+
+
+def _is_derivative(op: Op, x: Tensor, out: Tensor) -> bool:
+    """True if the op's rule, as it stands, says f'(x) g: not for what is no function of x, but of it and conj(x)."""
+    return op.holomorphic and (x.array.dtype.kind != "c" or out.array.dtype.kind == "c")
+
+
+def _diagonal(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+    rule: Any = op.rule(i)
+    return rule(_spread(t, out), *kept)
+
+
+def _weighed(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+    rule: Any = op.rule(i)
+    weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
+    return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
+
+
+def _transposed(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+    with Scope(recording=True, inference=False):
+        g = constant(np.zeros(out.array.shape, out.array.dtype)).requires_grad_()
+        d = by_rule(op, i, out.array.dtype, g, kept)
+        d = _typed(sum_to(d, x.array.shape), x)
+    return grad(d, g, _spread(t, d), create_graph=mode.recording, materialize_grads=True)[0]
+
+
+def _plus(x: Any, y: Any) -> Any:
+    return y if x is None else add(x, y)
+
+
+def _spread(t: Tensor, out: Tensor) -> Any:
+    """`t` in the type of `out`, and broadcast to its shape."""
+    t = _typed(t, out)
+    return t if t.array.shape == out.array.shape else expand(t, shape=tuple(out.array.shape))
+
+
+def _typed(t: Tensor, like: Tensor) -> Any:
+    return t if t.array.dtype == like.array.dtype else cast(t, dtype=like.array.dtype)
+
+
+def _owned(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
+    """`t` in the type of `out`, and in memory of its own unless `out` lies in that of an input."""
+    t = _typed(t, out)
+    given = [one for one in tangents if one is not None]
+    if any(_views(op, out.array, getattr(x, "array", x)) for x in inputs) and all(t is not one for one in given):
+        return t
+    shared = any(t is one or _overlap(t.array, one.array) for one in given)
+    return copy(t) if shared else t
+
+
+def _views(op: Op, out: Any, x: Any) -> bool:
+    """True if `out`, the op's value on `x`, is a view of it; a symbol is taken to be one where the op gives views."""
+    return getattr(op.public, "view", False) if type(out) is not ndarray else _overlap(out, x)
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    return type(x) is ndarray and type(y) is ndarray and np.may_share_memory(x, y)

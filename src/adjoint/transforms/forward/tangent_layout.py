@@ -1,0 +1,93 @@
+"""How a tangent or a gradient lies in memory: as its tensor does, so that a view of the one is a view of the other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.tensor.as_strided import offset, owner, reach, region, steps
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.elementwise.select import copy
+
+ndarray = np.ndarray
+
+
+def lying_as(tangent: Tensor, x: Tensor) -> Tensor:
+    """The tangent itself where it lies in its memory as `x` does; else a copy, with its history, that does."""
+    array, like = _example(tangent.array), _example(x.array)
+    if type(array) is not ndarray or type(like) is not ndarray:
+        return tangent
+    single = array is tangent.array and like is x.array
+    if _lie_alike(array, like) if single else _follow_alike(array, like):
+        return tangent
+    out: Tensor = copy(tangent)
+    if type(out.array) is not ndarray:
+        rows = out.array.physical
+        rows.array = _rows_like(rows.array, like) if out.array.batched and type(rows.array) is ndarray else rows.array
+        return out
+    laid = _room_like(like, array.dtype)
+    laid[...] = array
+    out.array = laid
+    return out
+
+
+def _example(array: Any) -> Any:
+    """The first example of a batch, as it lies in memory; any other array as it is."""
+    if not hasattr(array, "physical"):
+        return array
+    rows = _example(array.physical.array)
+    if not array.batched or type(rows) is not ndarray:
+        return rows
+    return rows[0] if len(rows) else np.empty(rows.shape[1:], rows.dtype)
+
+
+def _rows_like(rows: Any, like: Any) -> Any:
+    """`rows` in memory in which the elements of each follow one another in the order of those of `like`."""
+    order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
+    room = np.empty((len(rows), *(like.shape[d] for d in order)), rows.dtype)
+    room = room.transpose(0, *(1 + order.index(d) for d in range(like.ndim)))
+    room[...] = rows
+    return room
+
+
+def laid_as(g: Any, like: Any) -> Any:
+    """The array `g` in the order in which `like` fills its memory; in row-major order where that leaves gaps."""
+    if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
+        return g
+    room = np.empty_like(like, g.dtype)
+    if not _steps_alike(room, like):
+        room = np.empty(g.shape, g.dtype)
+    if _steps_alike(g, room):
+        return g
+    room[...] = g
+    return room
+
+
+def _steps_alike(x: Any, y: Any) -> bool:
+    return all(a == b for n, a, b in zip(x.shape, steps(x), steps(y), strict=True) if n > 1)
+
+
+def _follow_alike(x: Any, y: Any) -> bool:
+    """True if the elements of x follow one another in the order of those of y: between these may be other examples."""
+    order = sorted((d for d, n in enumerate(x.shape) if n > 1), key=lambda d: -y.strides[d])
+    ordered = all(x.strides[a] >= x.strides[b] for a, b in pairwise(order))
+    return (ordered and all(x.strides[d] > 0 for d in order)) or _steps_alike(x, y)
+
+
+def _lie_alike(x: Any, y: Any) -> bool:
+    """True if x and y have one layout in memories of the same extent."""
+    if x.strides == y.strides and x.base is None and y.base is None:
+        return True
+    if not x.size:
+        return True
+    return _steps_alike(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
+
+
+def _room_like(like: Any, dtype: Any) -> Any:
+    """An array that lies in a memory of its own as `like` does in its; dense where elements of that share memory."""
+    plain = all(n == 1 or s > 0 for n, s in zip(like.shape, like.strides, strict=True))
+    if not plain or like.size > reach(like.shape, steps(like), 0):
+        return np.empty(like.shape, dtype)
+    return region(np.zeros(owner(like).size, dtype), like.shape, steps(like), offset(like))

@@ -1,0 +1,161 @@
+"""Modules as functions of their parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor, detach
+from adjoint.functions.shape.join import stack
+
+Tensors = dict[str, Tensor]
+MISSING = object()
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Tensors | Sequence[Tensors],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """module(*args, **kwargs) with these tensors, by dotted name, in place of its parameters and buffers.
+
+    With `tie_weights` a tensor given for one name is taken for all names that share a tensor. Buffers which the call
+    rebinds are rebound in the dict. Raises ValueError for names given twice, with `strict` RuntimeError unless the
+    names are those of the module.
+    """
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    with reparametrized(module, _as_one(parameter_and_buffer_dicts), tie_weights, strict):
+        return module(*arguments, **(kwargs or {}))
+
+
+def reparametrized(
+    module: Any, given: Tensors, tie_weights: bool = False, strict: bool = False
+) -> AbstractContextManager[None]:
+    """A block in which the module has these tensors; its parameters are as in `functional_call`."""
+    tensors = _tied(module, given) if tie_weights else dict(given)
+    if strict:
+        _check_names(module, tensors)
+    return _swapped(module, tensors, given)
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[Tensors, Tensors]:
+    """The parameters and the buffers of modules of one class, each stacked along a new first dimension.
+
+    Stacked parameters are leaves. Raises RuntimeError for no models, and where classes, modes or `requires_grad`
+    differ.
+    """
+    if not len(models):
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({bool(model.training) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(model.named_parameters()) for model in models]
+    buffers = [dict(model.named_buffers()) for model in models]
+    return (
+        {name: _stacked(name, [own[name] for own in parameters]) for name in parameters[0]},
+        {name: _stacked(name, [own[name] for own in buffers]) for name in buffers[0]},
+    )
+
+
+def _stacked(name: str, tensors: list[Tensor]) -> Tensor:
+    wanted = {tensor.requires_grad for tensor in tensors}
+    if len(wanted) > 1:
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    together: Tensor = stack(tensors)
+    return detach(together).requires_grad_() if wanted == {True} else together
+
+
+def _as_one(given: Any) -> Tensors:
+    if isinstance(given, dict):
+        return given
+    if not isinstance(given, Sequence):
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(given)}"
+        )
+    if not all(isinstance(part, dict) for part in given):
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+    names = [name for part in given for name in part]
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+    return {name: tensor for part in given for name, tensor in part.items()}
+
+
+def _named(module: Any) -> Tensors:
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+
+
+def _tied(module: Any, given: Tensors) -> Tensors:
+    """`given`, with the same tensor at all names where the module has one tensor."""
+    groups: dict[int, list[str]] = {}
+    for name, tensor in _named(module).items():
+        groups.setdefault(id(tensor), []).append(name)
+    result = dict(given)
+    for names in groups.values():
+        values = {id(given[name]): given[name] for name in names if name in given}
+        if len(values) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
+        for value in values.values():
+            result.update(dict.fromkeys(names, value))
+    return result
+
+
+def _check_names(module: Any, tensors: Tensors) -> None:
+    own = _named(module)
+    unexpected, missing = (sorted(a.keys() - b.keys()) for a, b in ((tensors, own), (own, tensors)))
+    faults = [
+        f"{what} key(s): {', '.join(map(repr, names))}."
+        for what, names in (("Unexpected", unexpected), ("Missing", missing))
+        if names
+    ]
+    if faults:
+        raise RuntimeError(f"Error(s) in reparametrizing for {module._get_name()}:\n\t" + "\n\t".join(faults))
+
+
+@contextmanager
+def _swapped(module: Any, tensors: Tensors, given: Tensors) -> Iterator[None]:
+    """The tensors in the module's own places, until the end of the block."""
+    before: list[tuple[str, Any, str, Any]] = []
+    try:
+        for path, tensor in tensors.items():
+            before.append((path, *_put(module, path, tensor)))
+        yield
+    finally:
+        for path, owner, name, former in reversed(before):
+            now = _set(owner, name, former)
+            if path in given and now is not MISSING:
+                given[path] = now
+
+
+def _put(module: Any, path: str, tensor: Tensor) -> tuple[Any, str, Any]:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{tensor} is not an instance of adjoint.Tensor")
+    stem, _, name = path.rpartition(".")
+    owner = module.get_submodule(stem)
+    return owner, name, _set(owner, name, tensor)
+
+
+def _set(owner: Any, name: str, value: Any) -> Any:
+    """Put a tensor under a name of a module, whatever its kind; what was there before, MISSING if nothing."""
+    from adjoint.nn.module.registration import count_change
+
+    held = next((t for t in (owner._parameters, owner._buffers) if name in t), owner.__dict__)
+    former = held.get(name, MISSING)
+    if value is MISSING:
+        held.pop(name, None)
+    else:
+        held[name] = value
+    count_change(owner)
+    return former

@@ -1,0 +1,212 @@
+"""Derivatives of functions as functions: `grad`, `vjp`, `jvp` and what is made of them, composing to any depth.
+
+Reverse mode is define-by-run: the inputs get nodes of their own, `func` runs, and the backward walk is recorded where
+somebody may ask for more. On the way out, what leads to nothing but those nodes is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.backward import grad as gradients_of
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.pytree import flatten, mapped, unflatten
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.transforms import argnums as given
+from adjoint.transforms.level import Origin, ordinary
+
+Function = Callable[..., Any]
+Argnums = int | tuple[int, ...]
+
+
+def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """∂func/∂args[argnums] of a `func` that returns a 0-d tensor, or with `has_aux` a pair of it and anything else.
+
+    Raises RuntimeError for other results.
+    """
+
+    @wraps(func, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        slopes, result = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        return (slopes, result[1]) if has_aux else slopes
+
+    return call
+
+
+def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """The pair of `grad(func)` and of what `func` returned."""
+
+    @wraps(func, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        called = "grad_and_value(f)(*args)"
+        with Origin() as origin:
+            targets, structure, inputs = _prepared(origin, args, argnums)
+            value = func(*inputs, **kwargs)
+            value, aux = given.pair(value, called) if has_aux else (value, None)
+            if not isinstance(value, Tensor):
+                raise RuntimeError(f"{called}: Expected f(*args) to return a Tensor, got {type(value)}")
+            if value.ndim:
+                raise RuntimeError(
+                    f"{called}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} dims. Maybe "
+                    "you wanted to use the vjp or jacrev APIs instead?"
+                )
+            slopes = pulled([value], targets, None, create_graph=origin.asked_again([value]))
+            slopes = origin.released(unflatten(structure, iter(slopes)))
+            result = origin.released((value, aux) if has_aux else value)
+        return slopes, result
+
+    return call
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """func(*primals), and the function that maps a cotangent v of it to vᵀ ∂func/∂primals; then aux, if it has one.
+
+    The cotangent has the structure of the output; the result is a tuple, one for each primal. It may be called many
+    times. Raises RuntimeError where the structures differ and for outputs that are not floating tensors.
+    """
+    output, pull, aux, _ = pullback(func, primals, None, has_aux)
+    return (output, pull, aux) if has_aux else (output, pull)
+
+
+def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool) -> Any:
+    """`vjp` with respect to some of the arguments: output, pull, aux, and the origin of what pull differentiates."""
+    called = "vjp(f, *primals)"
+    with Origin() as origin:
+        targets, structure, inputs = _prepared(origin, primals, argnums)
+        value = func(*inputs)
+        value, aux = given.pair(value, called) if has_aux else (value, None)
+        outputs, shape = flatten(value)
+        given.check_outputs(outputs, called)
+        for out in outputs:
+            if out.array.dtype.kind not in "fcV":
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{out.dtype}"
+                )
+        result, aux = origin.released((value, aux))
+
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        weights, got = flatten(cotangents)
+        if got != shape:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {got}, primal output: {shape}"
+            )
+        again = mode.recording if create_graph is None else create_graph
+        slopes = pulled(outputs, targets, weights, again and origin.asked_again([*outputs, *weights]), retain_graph)
+        return origin.released(unflatten(structure, iter(slopes)))
+
+    return result, pull, aux, origin
+
+
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+    """func(*primals), and the function that maps tangents t of the primals to ∂func/∂primals t.
+
+    `func` runs once: what is called later is the transpose of its transpose. RuntimeError for tangents whose
+    structure, shapes or types are not those of the primals.
+    """
+    with Origin() as origin:
+        targets, structure, inputs = _prepared(origin, primals, None)
+        outputs, shape = flatten(func(*inputs))
+        given.check_outputs(outputs, "linearize(f, *primals)")
+        weights = [origin.leaf(zeros(out)) for out in outputs]
+        slopes = pulled(outputs, targets, weights, create_graph=True)
+        result = origin.released(unflatten(shape, iter(outputs)))
+
+    def push(*tangents: Any) -> Any:
+        flat, got = flatten(tangents)
+        if got != structure:
+            raise RuntimeError(f"Expected the tangents {got} to have the same argspec as the primals {structure}")
+        for i, (tangent, x) in enumerate(zip(flat, targets, strict=True)):
+            given.check_tangent(i, tangent, x)
+        again = mode.recording and origin.asked_again([*slopes, *flat])
+        return origin.released(unflatten(shape, iter(pulled(slopes, weights, flat, again))))
+
+    return result, push
+
+
+def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """func(*primals), and ∂func/∂primals tangents, in forward mode; then aux, if it has one.
+
+    `strict`: an output that does not depend on the inputs raises RuntimeError, instead of giving zeros.
+    """
+    output, slope, aux = pushforward(func, primals, tangents, None, strict, has_aux)
+    return (output, slope, aux) if has_aux else (output, slope)
+
+
+def pushforward(
+    func: Function, primals: Any, tangents: Any, argnums: Argnums | None, strict: bool, has_aux: bool
+) -> tuple[Any, Any, Any]:
+    """`jvp` with respect to some of the arguments: output, its tangent, aux."""
+    from adjoint.transforms.forward.dual_level import attach, new_level, primal_of, tangent_of
+
+    called = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    chosen = primals if argnums is None else given.chosen(primals, argnums)
+    flat, structure = flatten(chosen)
+    along, got = flatten(tangents)
+    if got != structure:
+        raise RuntimeError(
+            f"{called}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            "tuple of 3 tensors, tangents also must be. Got primals with structure "
+            f"{structure} and tangents with structure {got}"
+        )
+    given.check_tensors(flat, called, "primals")
+    given.check_tensors(along, called, "tangents")
+    flat, along = list(map(ordinary, flat)), list(map(ordinary, along))
+    cut = None if mode.inference else mode.cut  # in inference mode nothing would be pushed forward
+    with Scope(inference=False, cut=cut, transformed=True), new_level() as level:
+        given.check_directions(flat, along)
+        duals = unflatten(structure, map(attach, flat, along, [level] * len(flat)))
+        value = func(*(duals if argnums is None else given.replaced(primals, duals, argnums)))
+        value, aux = given.pair(value, called) if has_aux else (value, None)
+        outputs, shape = flatten(value)
+        given.check_outputs(outputs, called)
+        slopes = [tangent_of(out, level) for out in outputs]
+        if strict and any(slope is None for slope in slopes):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
+                "allowed with strict=True."
+            )
+        slopes = [zeros(out) if slope is None else slope for slope, out in zip(slopes, outputs, strict=True)]
+        values = [primal_of(out, level) for out in outputs]
+        aux = mapped(lambda x: primal_of(x, level) if isinstance(x, Tensor) else x, aux)
+    return unflatten(shape, iter(values)), unflatten(shape, iter(slopes)), aux
+
+
+def pulled(
+    outputs: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    weights: Sequence[Tensor] | None,
+    create_graph: bool,
+    retain_graph: bool = True,
+) -> list[Tensor]:
+    """Σ weightᵀ ∂output/∂target for each target; zeros where no output depends on it."""
+    pairs = list(zip(outputs, [None] * len(outputs) if weights is None else weights, strict=True))
+    tracked = [(out, weight) for out, weight in pairs if out.node is not None]
+    if not tracked:
+        return [zeros(x) for x in targets]
+    roots, seeds = zip(*tracked, strict=True)
+    found = gradients_of(roots, targets, seeds, retain_graph, create_graph, allow_unused=True)
+    return [zeros(x) if g is None else g for g, x in zip(found, targets, strict=True)]
+
+
+def zeros(like: Tensor) -> Tensor:
+    """Zeros of the shape and type of `like`."""
+    return constant(np.zeros(like.array.shape, like.array.dtype))
+
+
+def _prepared(origin: Origin, args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Tensor], Any, Any]:
+    """What is differentiated by: as tensors of its own, its structure, and the arguments with these in place."""
+    chosen = args if argnums is None else given.chosen(args, argnums, single=True)
+    leaves, structure = flatten(chosen)
+    targets = [origin.target(x) for x in leaves]
+    taken = unflatten(structure, iter(targets))
+    if argnums is None:
+        return targets, structure, taken
+    return targets, structure, given.replaced(args, taken if isinstance(argnums, tuple) else (taken,), argnums)

@@ -1,0 +1,135 @@
+"""Whole derivatives: Jacobians by rows in reverse mode, by columns in forward mode, and Hessians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.pytree import flatten, mapped, unflatten
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.ops.movement.movement import cat, permute, reshape, select, slice
+from adjoint.transforms import argnums as given
+from adjoint.transforms.grad import Argnums, Function, pullback, pushforward
+from adjoint.transforms.vmap.vmap import vmap
+
+
+def jacrev(
+    func: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
+    """∂func/∂args[argnums] as tensors of shape (*output, *input), by rows: reverse mode, one pass for all rows.
+
+    The result has the structure of the output, and in each place, where `argnums` is a tuple, one of the inputs.
+    `chunk_size`: how many rows to do at once.
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @wraps(func, updated=())
+    def call(*args: Any) -> Any:
+        given.check_real("jacrev", flatten(args)[0], "inputs")
+        output, pull, aux, origin = pullback(func, args, argnums, has_aux)
+        outputs, structure = flatten(output)
+        given.check_real("jacrev", outputs, "outputs")
+        inputs, shape = flatten(given.chosen(args, argnums))
+
+        def rows(*basis: Tensor) -> tuple[Any, ...]:
+            return tuple(flatten(pull(unflatten(structure, iter(basis))))[0])
+
+        with Scope(recording=mode.recording and origin.asked_again([*outputs])):
+            parts = [_each(rows, basis, chunk_size) for basis in _chunks(outputs, chunk_size)]
+        stacked = [column[0] if len(column) == 1 else cat(*column, axis=0) for column in zip(*parts, strict=True)]
+        found = []
+        for out, (start, stop) in zip(outputs, _spans(outputs), strict=True):
+            blocks = [
+                reshape(_part(g, 0, start, stop), shape=(*out.array.shape, *x.array.shape))
+                for g, x in zip(stacked, inputs, strict=True)
+            ]
+            inside = unflatten(shape, iter(blocks))
+            found.append(inside[0] if isinstance(argnums, int) else inside)
+        result = unflatten(structure, iter(found))
+        return (result, aux) if has_aux else result
+
+    return call
+
+
+def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
+    """∂func/∂args[argnums] as tensors of shape (*output, *input), by columns: forward mode, all at once.
+
+    The structure is that of `jacrev`; `randomness` is what random ops do in the columns, as for `vmap`.
+    """
+
+    @wraps(func, updated=())
+    def call(*args: Any) -> Any:
+        given.check_real("jacfwd", flatten(args)[0], "inputs")
+        inputs, shape = flatten(given.chosen(args, argnums))
+
+        def columns(*basis: Tensor) -> Any:
+            _, slope, aux = pushforward(func, args, unflatten(shape, iter(basis)), argnums, False, has_aux)
+            given.check_real("jacfwd", flatten(slope)[0], "outputs")
+            return (slope, aux) if has_aux else slope
+
+        (basis,) = _chunks(inputs, None)
+        result = vmap(columns, randomness=randomness)(*basis)
+        result, aux = result if has_aux else (result, None)
+        if has_aux:
+            aux = mapped(lambda x: select(x, axis=0, at=0), aux)
+        outputs, structure = flatten(result)
+        found = []
+        for g in outputs:  # (N, *output)
+            last = permute(g, axes=(*range(1, g.ndim), 0))
+            blocks = [
+                reshape(_part(last, g.ndim - 1, *span), shape=(*g.array.shape[1:], *x.array.shape))
+                for span, x in zip(_spans(inputs), inputs, strict=True)
+            ]
+            inside = unflatten(shape, iter(blocks))
+            found.append(inside[0] if isinstance(argnums, int) else inside)
+        whole = unflatten(structure, iter(found))
+        return (whole, aux) if has_aux else whole
+
+    return call
+
+
+def hessian(func: Function, argnums: Argnums = 0) -> Function:
+    """∂²func/∂args[argnums]², forward over reverse."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def _each(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor], chunk_size: int | None) -> tuple[Any, ...]:
+    """`rows` of each row of the basis; one by one, if that was asked for, without `vmap`."""
+    if chunk_size != 1:
+        return tuple(vmap(rows)(*basis))
+    found = rows(*[select(b, axis=0, at=0) for b in basis])
+    return tuple(reshape(g, shape=(1, *g.array.shape)) for g in found)
+
+
+def _chunks(tensors: Sequence[Tensor], size: int | None) -> Iterator[list[Tensor]]:
+    """The unit vectors of all elements of the tensors together, `size` at a time: for each tensor (n, *shape)."""
+    spans = _spans(tensors)
+    total = spans[-1][1]
+    for first in range(0, max(total, 1), size or max(total, 1)):
+        n = min(size or total, total - first)  # without an element at all one chunk of no rows
+        yield [
+            constant(np.eye(n, stop - start, first - start, x.array.dtype).reshape(n, *x.array.shape))
+            for x, (start, stop) in zip(tensors, spans, strict=True)
+        ]
+
+
+def _spans(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
+    """Where each tensor's elements begin and end among those of all."""
+    return list(pairwise(accumulate((x.numel() for x in tensors), initial=0)))
+
+
+def _part(g: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    bounds = [(0, n, 1) for n in g.array.shape]
+    bounds[axis] = (start, stop, 1)
+    return slice(g, bounds=tuple(bounds))

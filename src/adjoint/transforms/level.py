@@ -1,0 +1,147 @@
+"""Where a transform began in the recorded graph: what it differentiates by, and which results lead further back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from adjoint.core.graph.node import Leaf, tick
+from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.pytree import mapped
+from adjoint.core.tensor.storage import is_inference
+from adjoint.core.tensor.tensor import Tensor, detach, tangents_of, twin
+from adjoint.ops.movement.movement import reshape
+from adjoint.transforms.vmap.batched_tensor import Batch
+
+TARGETS: WeakKeyDictionary[Leaf, Origin] = WeakKeyDictionary()  # leaves that transforms made, and which of them
+
+
+class Origin:
+    """A block in which a function is recorded so that it can be differentiated, whatever the grad mode around it.
+
+    Nodes older than `start` belong to those around. Where nothing was recorded around, results have no history.
+    """
+
+    __slots__ = ("active", "recording", "scope", "start")
+
+    def __init__(self) -> None:
+        self.active = False
+        self.recording = mode.recording
+        self.start = tick()
+        self.scope = Scope(recording=True, cut=None, inference=False, deferred=False, transformed=True)
+
+    def __enter__(self) -> Self:
+        self.scope.__enter__()
+        self.active = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.active = False
+        self.scope.__exit__(kind, error, trace)
+
+    def leaf(self, x: Tensor) -> Tensor:
+        """`x`, as a leaf whose gradient only this transform asks for."""
+        x.requires_grad_()
+        TARGETS[x.node] = self
+        return x
+
+    def target(self, x: Any) -> Tensor:
+        """`x` as something of its own to differentiate by: made from `x`, if that has a history, else a leaf.
+
+        So a derivative by it leaves out what reaches `x` by another way. Raises ValueError for what is no tensor,
+        RuntimeError for elements that are not floating.
+        """
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+        if self.recording and x.node is not None and x.node.order >= mode.floor:
+            return reshape(x, shape=x.array.shape)
+        alias = twin(x)
+        if mode.tracer is not None:
+            (alias.array,) = mode.tracer.symbols((x,))
+        return self.leaf(ordinary(alias))
+
+    def asked_again(self, tensors: Sequence[Tensor]) -> bool:
+        """True if a derivative of the tensors may be differentiated further: by a level around, or by its leaves."""
+        if mode.special:
+            return True
+        return self.recording and any(self._leads_out(x.node, {}) for x in tensors)
+
+    def released(self, results: Any) -> Any:
+        """The results as the level around may have them: with the history that leads back there, and no other."""
+        seen: dict[Any, bool] = {}
+        return mapped(lambda x: self._released(x, seen) if isinstance(x, Tensor) else x, results)
+
+    def _released(self, x: Tensor, seen: dict[Any, bool]) -> Tensor:
+        if not self.recording and not mode.special:
+            return x if x.node is None else detach(x)
+        node = x.node if self.recording and self._leads_out(x.node, seen) else None
+        array = x.array
+        if type(array) is Batch:  # the level around has a history of its own
+            physical = self._released(array.physical, seen)
+            if physical is not array.physical:
+                array = Batch(physical, array.batched, array.level)
+        pairs = [(level, held.value) for level, held in (tangents_of(x) or {}).items() if held.value is not None]
+        tangents = [(level, t, self._released(t, seen)) for level, t in pairs]
+        if node is x.node and array is x.array and all(t is cut for _, t, cut in tangents):
+            return x
+        out = twin(x)
+        out.array, out.node = array, node
+        if tangents:
+            from adjoint.transforms.forward.dual_level import carry
+
+            for level, _, cut in tangents:
+                carry(out, cut, level)
+        return out
+
+    def _leads_out(self, node: Any, seen: dict[Any, bool]) -> bool:
+        """True if the history reaches a node that was there before, or a leaf of the user's or of a level around.
+
+        A level around may be younger than this: a `vjp` from outside is called in a function that is differentiated.
+        """
+        if node is None:
+            return False
+        stack, newer = [node], []
+        while stack:
+            one = stack.pop()
+            if one in seen:
+                continue
+            seen[one] = _lives(one) if one.order < self.start else type(one) is Leaf and self._foreign(one)
+            if not seen[one]:
+                newer.append(one)
+                stack.extend(parent for parent in one.parents if parent is not None)
+        newer.sort(key=lambda one: one.order)  # parents before those made from them
+        for one in newer:
+            seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
+        return seen[node]
+
+    def _foreign(self, one: Leaf) -> bool:
+        owner = TARGETS.get(one)
+        return owner is None or (owner is not self and owner.active)
+
+
+def _lives(node: Any) -> bool:
+    """True unless the history leads to nothing but leaves of transforms that are done."""
+    stack, met = [node], {node}
+    while stack:
+        one = stack.pop()
+        parents = [parent for parent in one.parents if parent is not None and parent not in met]
+        if type(one) is Leaf or not one.parents:
+            owner = TARGETS.get(one) if type(one) is Leaf else None
+            if owner is None or owner.active:
+                return True
+        met.update(parents)
+        stack.extend(parents)
+    return False
+
+
+def ordinary(x: Tensor) -> Tensor:
+    """`x`; in place of a tensor of inference mode one that counts writes and can have a history or tangents."""
+    if not is_inference(x):
+        return x
+    out = twin(x)
+    out.memory = None
+    return out

@@ -1,0 +1,17 @@
+"""`vmap`: batched tensors, and the rules by which ops take them.
+
+Modules, in reading order:
+
+- `convolution`: Batches of convolutions: examples are further rows of the batch that there is already, or further
+  groups.
+- `custom_function`: A `Function` within `vmap`: the level around sees one Function, whose forward and backward are
+  the mapped ones.
+- `batched_tensor`: A level of `vmap`: tensors stand for all examples of a batch at once, and ops are done for all of
+  them.
+- `indexing`: Batches of positions: `index`, its transpose and its assignment, where x, the index arrays or both are
+  batched.
+- `batching_rules`: How an op is done for all examples of a batch at once: a rule by family or by op, and a loop where
+  there is none.
+- `random`: Draws within `vmap`: none, the same for all examples, or other ones for each.
+- `vmap`: `vmap`: a function of one example becomes one of a batch, without a loop.
+"""

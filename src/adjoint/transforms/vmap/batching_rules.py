@@ -1,0 +1,219 @@
+"""How an op is done for all examples of a batch at once: a rule by family or by op, and a loop where there is none.
+
+A rule takes the inputs as operands, which have the batch in front or are the same for all examples, and gives the
+result with the batch in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.op.op import Op
+from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.storage import Step
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.ops.indexing import indexing, scatter, sort
+from adjoint.ops.linalg import inverse_det_solve, lstsq, matmul, triangular
+from adjoint.ops.movement import as_strided, memory_format, movement, sliding_windows
+from adjoint.ops.movement.movement import cat, expand, reshape, select
+from adjoint.ops.mutation import view_update
+from adjoint.ops.reduction import reduction, scan
+
+
+class Operand(NamedTuple):
+    """An input of an op: a tensor, an array, a number or None. `batched`: its first dimension is the batch."""
+
+    value: Any
+    batched: bool
+
+
+Operands = Sequence[Operand]
+Rule = Callable[[Op, Operands, dict[str, Any], int], Tensor]
+
+
+def batched(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
+    """The op's result, and whether its first dimension is the batch, of `size` examples."""
+    if op.family == "random":
+        from adjoint.transforms.vmap.random import drawn
+
+        return drawn(op, operands, params, size, randomness)
+    if not any(operand.batched for operand in operands):
+        return op.public(*[operand.value for operand in operands], **params), False
+    if op.family == "check":
+        return _required(op, operands, params), False
+    rule = rule_of(op) if size else one_by_one
+    return rule(op, operands, params, size), True
+
+
+def rule_of(op: Op) -> Rule:
+    """How this op is done for a batch."""
+    if op in SHIFTED or op.leading:
+        return shifted
+    if op.family in ("unary", "binary", "elementwise"):
+        return broadcast
+    return _rules().get(op, one_by_one)
+
+
+@cache
+def _rules() -> dict[Op, Rule]:
+    from adjoint.transforms.vmap import convolution
+    from adjoint.transforms.vmap import indexing as batching_index
+
+    return RULES | batching_index.RULES | convolution.RULES
+
+
+def one_by_one(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    """For each example on its own, the results stacked: what an op without a rule gets."""
+    results = []
+    for i in range(size):
+        given = [select(o.value, axis=0, at=i) if o.batched else o.value for o in operands]
+        out = op.public(*given, **params)
+        results.append(reshape(out, shape=(1, *out.array.shape)))
+    if results:
+        return cat(*results, axis=0)
+    arrays = [getattr(o.value, "array", o.value) for o in operands]
+    specs = [
+        None if a is None else Spec(shape_of(o), a.dtype if hasattr(a, "dtype") else np.dtype(type(a)))
+        for o, a in zip(operands, arrays, strict=True)
+    ]
+    spec = op.spec(*specs, **params)
+    return constant(np.zeros((0, *spec.shape), spec.dtype))
+
+
+def shape_of(operand: Operand) -> tuple[int, ...]:
+    """The shape of one example."""
+    shape = tuple(getattr(operand.value, "shape", ()))
+    return shape[1:] if operand.batched else shape
+
+
+def aligned(operand: Operand, rank: int) -> Any:
+    """The operand with examples of `rank` dimensions, the first ones of size 1, so that batches meet batches."""
+    shape = shape_of(operand)
+    if not operand.batched or len(shape) >= rank:
+        return operand.value
+    return reshape(operand.value, shape=(operand.value.shape[0], *(1,) * (rank - len(shape)), *shape))
+
+
+def in_front(operand: Operand, size: int) -> Any:
+    """The operand with the batch in front, repeated where all examples share it. Numbers and None stay."""
+    if operand.batched or not hasattr(operand.value, "shape"):
+        return operand.value
+    shape = tuple(operand.value.shape)
+    return expand(reshape(operand.value, shape=(1, *shape)), shape=(size, *shape))
+
+
+def broadcast(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    """Elements, or matrices, of an example meet those of the same example, whatever their leading dimensions."""
+    rank = max(len(shape_of(o)) for o in operands)
+    out: Tensor = op.public(*[aligned(o, rank) for o in operands], **params)
+    return out
+
+
+Changes = dict[str, Callable[[Any, int], Any]]
+PARAMETERS: Changes = {
+    "axis": lambda axis, _: axis + 1,
+    "dimension": lambda dimension, _: dimension + 1,
+    "axes": lambda axes, _: tuple(axis + 1 for axis in axes),
+    "shape": lambda shape, size: (size, *shape),
+    "bounds": lambda bounds, size: ((0, size, 1), *bounds),
+    "widths": lambda widths, _: ((0, 0), *widths),
+}
+
+
+_OF_DIAGONAL: Changes = {"at": lambda at, _: (at[0], at[1] + 1, at[2] + 1)}
+OWN_PARAMETERS: dict[Op, Changes] = {  # of ops to which a name means something else
+    movement.permute.op: {"axes": lambda axes, _: (0, *(axis + 1 for axis in axes))},  # type: ignore[attr-defined]
+    memory_format.laid.op: {  # type: ignore[attr-defined]
+        "order": lambda order, _: (0, *(d + 1 for d in order)),
+        "back": lambda back, _: (0, *(d + 1 for d in back)) if back else (),
+    },
+    as_strided.diagonal.op: _OF_DIAGONAL,  # type: ignore[attr-defined]
+    as_strided.diagonal_back.op: _OF_DIAGONAL,  # type: ignore[attr-defined]
+}
+
+
+def with_batch(op: Op, params: dict[str, Any], size: int) -> dict[str, Any]:
+    """Parameters that name dimensions, when there is one more in front."""
+    changes = PARAMETERS | OWN_PARAMETERS.get(op, {})
+    return {name: changes[name](p, size) if name in changes else p for name, p in params.items()}
+
+
+def shifted(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    """The dimensions of the example are those behind the batch."""
+    out: Tensor = op.public(*[in_front(o, size) for o in operands], **with_batch(op, params, size))
+    return out
+
+
+def _expanded(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    shape = params["shape"]
+    return expand(aligned(operands[0], len(shape)), shape=(size, *shape))
+
+
+def _product(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    """x[b] y[b]; with one matrix y for all, the rows of all x[b] are those of one matrix."""
+    x, y = operands
+    n, k = shape_of(x)
+    if not y.batched and n * size:
+        rows = matmul.mm(reshape(x.value, shape=(size * n, k)), y.value)
+        return reshape(rows, shape=(size, n, y.value.shape[1]))
+    return matmul.bmm(x.value, y.value)
+
+
+def _put_slice(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    x, value = operands
+    whole = in_front(x, size)
+    bounds = ((0, size, 1), *params["bounds"])
+    return view_update.put_slice(whole, aligned(value, len(shape_of(x))), bounds=bounds)
+
+
+def _put_view(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    """The steps that lead to the view lead to that of all examples, where each is one that has a rule."""
+    x, value = operands
+    steps = params["steps"]
+    if any(step.op not in SHIFTED for step in steps):
+        return one_by_one(op, operands, params, size)
+    along = tuple(
+        Step(step.op, with_batch(step.op, step.params, size), (size, *step.before), (size, *step.after))
+        for step in steps
+    )
+    return view_update.put_view(in_front(x, size), aligned(value, len(steps[-1].after)), steps=along)
+
+
+def _required(op: Op, operands: Operands, params: dict[str, Any]) -> Any:
+    """An effect: what must hold, must hold for all examples."""
+    holds, subject = operands
+    every = holds.value
+    if holds.batched:
+        every = reduction.all(every, axes=tuple(range(len(every.shape))), keepdims=False)
+    return op.public(every, subject.value, **params)
+
+
+def _ops(*functions: Any) -> list[Op]:
+    return [function.op for function in functions]
+
+
+SHIFTED = frozenset(
+    _ops(
+        movement.reshape, movement.permute, movement.flip, movement.slice, movement.unslice, movement.select,
+        movement.pad, movement.cat, reduction.sum, reduction.mean, reduction.max, reduction.min, reduction.prod,
+        reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
+        indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present, sort.ranked,
+        scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter, scatter.scatter_reduce,
+        as_strided.diagonal, as_strided.diagonal_back, as_strided.unfold, as_strided.unfold_back, sliding_windows.windows, sliding_windows.fold,
+        view_update.taken, memory_format.laid,
+    )
+)  # fmt: skip
+RULES: dict[Op, Rule] = {
+    movement.expand.op: _expanded,  # type: ignore[attr-defined]
+    matmul.mm.op: _product,  # type: ignore[attr-defined]
+    matmul.bmm.op: broadcast,  # type: ignore[attr-defined]
+    inverse_det_solve.solve.op: broadcast,  # type: ignore[attr-defined]
+    lstsq.lstsq.op: broadcast,  # type: ignore[attr-defined]
+    triangular.solve_triangular.op: broadcast,  # type: ignore[attr-defined]
+    view_update.put_slice.op: _put_slice,  # type: ignore[attr-defined]
+    view_update.put_view.op: _put_view,  # type: ignore[attr-defined]
+}

@@ -1,0 +1,184 @@
+"""A `Function` within `vmap`: the level around sees one Function, whose forward and backward are the mapped ones.
+
+So a gradient that the level around takes goes through the user's backward too, and not through what forward did.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adjoint.autograd.function.context import Context
+from adjoint.autograd.function.function import Function, has_setup_context
+from adjoint.core.tensor.tensor import Tensor, tangents_of
+from adjoint.ops.movement.movement import permute
+from adjoint.ops.reduction.reduction import sum
+from adjoint.transforms.vmap.batched_tensor import Batcher
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's own `vmap` is told: how many examples there are, and what random ops are to do."""
+
+    batch_size: int
+    randomness: str
+
+
+def applied(function: type[Function], args: tuple[Any, ...], level: Batcher) -> Any:
+    """What `forward` returns at this level; NotImplemented where it may run op by op, since nobody differentiates it.
+
+    Raises RuntimeError for a Function without `setup_context` that a level around differentiates.
+    """
+    operands = [level.physical(x) for x in args]
+    values = [value for value, _ in operands]
+    several = [batched for _, batched in operands]
+    if not any(several):
+        return NotImplemented if not has_setup_context(function) else _same_for_all(function, values, level)
+    if function.vmap is not Function.vmap:
+        return _by_own_rule(function, values, several, level)
+    if has_setup_context(function):
+        inner = Batcher(level.size, level.randomness)
+        with level.outside():
+            result = Mapped.apply(Case(function, tuple(several), inner), *values)
+        return _entered(result, [True] * len(_as_tuple(result)), level)
+    if any(isinstance(x, Tensor) and (x.node is not None or tangents_of(x)) for x in values):
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod: {function.__name__} is differentiated outside of the vmap that "
+            "it is called in."
+        )
+    return NotImplemented
+
+
+def _same_for_all(function: type[Function], values: list[Any], level: Batcher) -> Any:
+    with level.outside():
+        result = function.apply(*values)
+    return _entered(result, [False] * len(_as_tuple(result)), level)
+
+
+def _entered(result: Any, several: list[bool], level: Batcher) -> Any:
+    pairs = zip(_as_tuple(result), several, strict=True)
+    entered = tuple(level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs)
+    return entered if isinstance(result, tuple) else entered[0]
+
+
+def _by_own_rule(function: type[Function], values: list[Any], several: list[bool], level: Batcher) -> Any:
+    if function.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden "
+            "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+            "avoid ambiguity."
+        )
+    dims = tuple(0 if batched else None for batched in several)
+    with level.outside():
+        answer: Any = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise RuntimeError(
+                f"Expected the vmap staticmethod of {function.__name__} to have two returns, the outputs and their "
+                f"out_dims, but got {type(answer).__name__}"
+            )
+        result, out_dims = answer
+        results = _as_tuple(result)
+        if not isinstance(out_dims, tuple):
+            out_dims = (out_dims,) * len(results)
+        fronted = tuple(_to_front(x, dim) for x, dim in zip(results, out_dims, strict=True))
+    several = [dim is not None for dim in out_dims]
+    return _entered(fronted if isinstance(result, tuple) else fronted[0], several, level)
+
+
+def _to_front(x: Any, dim: int | None) -> Any:
+    if not dim:
+        return x
+    source = dim % x.ndim
+    return permute(x, axes=(source, *(d for d in range(x.ndim) if d != source)))
+
+
+class Example(Context):
+    """`ctx` of one example: what it saves is kept, for all examples, by the ctx of the Function that is mapped."""
+
+    __slots__ = ("opened",)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The saved tensors at the level of the examples."""
+        return self.opened
+
+    def again(self) -> Example:
+        """The same attributes for another call, which opens the saved tensors for itself: threads may share a graph."""
+        other = Example()
+        other.__dict__ = self.__dict__
+        return other
+
+
+class Case(NamedTuple):
+    """A Function with arguments some of which are batched."""
+
+    function: type[Function]
+    several: tuple[bool, ...]
+    level: Batcher
+
+    def entered(self, values: Any) -> list[Any]:
+        """The arguments, or their tangents, at the level of the examples."""
+        pairs = zip(values, self.several, strict=True)
+        return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
+
+    def left(self, result: Any) -> Any:
+        """What the function returned, for all examples."""
+        several = tuple(self.level.leave(x) if isinstance(x, Tensor) else x for x in _as_tuple(result))
+        return several if isinstance(result, tuple) else several[0]
+
+
+class Mapped(Function):
+    """The Function of a batch: that of the case, which is the first argument, for each example of the others."""
+
+    @staticmethod
+    def forward(case: Case, *values: Any) -> Any:
+        """The outputs with the batch in front."""
+        with case.level.inside():
+            result = case.function.forward(*case.entered(values))
+        return case.left(result)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Let the function set up the ctx of an example; what that saves is saved here."""
+        case, level, own = inputs[0], inputs[0].level, Example()
+        outputs = tuple(level.enter(x) if isinstance(x, Tensor) else x for x in _as_tuple(output))
+        with level.inside():
+            result = outputs if isinstance(output, tuple) else outputs[0]
+            case.function.setup_context(own, tuple(case.entered(inputs[1:])), result)
+        attributes = vars(own)
+        if attributes.get("dirty_tensors"):
+            raise RuntimeError(f"vmap: {case.function.__name__} writes its input in place, which is not supported here")
+        quiet = attributes.get("non_differentiable") or ()
+        pairs = zip(_as_tuple(output), outputs, strict=True)
+        ctx.mark_non_differentiable(*[x for x, example in pairs if any(example is q for q in quiet)])
+        ctx.set_materialize_grads(attributes.get("materialize_grads", True))
+        saved = [level.physical(x) for x in attributes.pop("to_save", None) or ()]
+        ctx.save_for_backward(*[value for value, _ in saved])
+        ctx.case, ctx.example, ctx.batched = case, own, [batched for _, batched in saved]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """The gradients of the batched arguments, and those of the others summed over the examples."""
+        case, level, own = ctx.case, ctx.case.level, ctx.example.again()
+        pairs = zip(ctx.saved_tensors, ctx.batched, strict=True)
+        own.opened = tuple(None if x is None else level.enter(x, batched) for x, batched in pairs)
+        own.needs_input_grad = ctx.needs_input_grad[1:]
+        with level.inside():
+            found = case.function.backward(own, *[None if g is None else level.enter(g) for g in gradients])
+        found = tuple(found) if isinstance(found, list) else found
+        return None, *(
+            g if g is None or batched else sum(g, axes=(0,), keepdims=False)
+            for g, batched in zip(_as_tuple(case.left(found)), case.several, strict=False)
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """The tangents of the outputs."""
+        case, own = ctx.case, ctx.example.again()
+        own.opened = tuple(vars(own).get("saved_for_forward") or ())
+        with case.level.inside():
+            found = case.function.jvp(own, *case.entered(tangents[1:]))
+        return case.left(found)
+
+
+def _as_tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)

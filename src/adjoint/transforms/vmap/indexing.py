@@ -1,0 +1,93 @@
+"""Batches of positions: `index`, its transpose and its assignment, where x, the index arrays or both are batched.
+
+NumPy puts the dimensions of the index arrays where these stand, or in front where others lie between. Dimensions go by
+labels here: "batch", ("index", i), ("kept", d); what NumPy does and what an example is to look like are two orders.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.ops.indexing import indexing
+from adjoint.ops.indexing.indexing import Pattern
+from adjoint.ops.movement.movement import permute
+from adjoint.ops.mutation.view_update import put_index
+from adjoint.transforms.vmap.batching_rules import Operand, Operands, Rule, aligned, in_front, shape_of
+
+BATCH = ("batch", 0)
+Label = tuple[str, int]
+
+
+class Layout(NamedTuple):
+    """The index arrays and the pattern that do it for all examples, and the order in which NumPy has the result."""
+
+    arrays: list[Any]
+    pattern: Pattern
+    order: list[Label]
+    wanted: list[Label]
+
+    def to_wanted(self, x: Any) -> Tensor:
+        """NumPy's result with the batch in front, and the example's dimensions in their order."""
+        return permute(x, axes=tuple(self.order.index(label) for label in self.wanted))
+
+    def from_wanted(self, x: Any) -> Tensor:
+        """The reverse."""
+        return permute(x, axes=tuple(self.wanted.index(label) for label in self.order))
+
+
+def _layout(indices: Operands, pattern: Pattern, rank: int, x_batched: bool, size: int) -> Layout:
+    """`rank` is that of an example of x; `x_batched`: x has the batch in front."""
+    pattern = pattern + (None,) * (rank - len(pattern))
+    depth = max(len(shape_of(i)) for i in indices)
+    middle: list[Label] = [("index", i) for i in range(depth)]
+    kept: list[Label] = [("kept", d) for d, slot in enumerate(pattern) if slot is None]
+    wanted = [BATCH, *_order(pattern, middle, kept)]
+    arrays = [aligned(i, depth) for i in indices]
+    if not any(i.batched for i in indices):
+        whole: Pattern = (None, *pattern)
+        return Layout(arrays, whole, _order(whole, middle, [BATCH, *kept]), wanted)
+    if not x_batched:
+        return Layout(arrays, pattern, _order(pattern, [BATCH, *middle], kept), wanted)
+    own = constant(np.arange(size).reshape(size, *(1,) * depth))
+    whole = (0, *(None if slot is None else slot + 1 for slot in pattern))
+    return Layout([own, *arrays], whole, _order(whole, [BATCH, *middle], kept), wanted)
+
+
+def _order(pattern: Pattern, middle: list[Label], kept: list[Label]) -> list[Label]:
+    at = [d for d, slot in enumerate(pattern) if slot is not None]
+    front = at[0] if at[-1] - at[0] + 1 == len(at) else 0
+    return [*kept[:front], *middle, *kept[front:]]
+
+
+def _index(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    x, *indices = operands
+    layout = _layout(indices, params["pattern"], len(shape_of(x)), x.batched, size)
+    return layout.to_wanted(indexing.index(x.value, *layout.arrays, pattern=layout.pattern))
+
+
+def _index_add(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    x, *indices = operands
+    shape = params["shape"]
+    layout = _layout(indices, params["pattern"], len(shape), True, size)
+    values = layout.from_wanted(in_front(x, size))
+    return indexing.index_add(values, *layout.arrays, shape=(size, *shape), pattern=layout.pattern)
+
+
+def _put_index(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+    x, value, *indices = operands
+    layout = _layout(indices, params["pattern"], len(shape_of(x)), True, size)
+    given = value.value
+    if hasattr(given, "shape"):
+        given = layout.from_wanted(aligned(Operand(in_front(value, size), True), len(layout.order) - 1))
+    return put_index(in_front(x, size), given, *layout.arrays, pattern=layout.pattern)
+
+
+RULES: dict[Op, Rule] = {
+    indexing.index.op: _index,  # type: ignore[attr-defined]
+    indexing.index_add.op: _index_add,  # type: ignore[attr-defined]
+    put_index.op: _put_index,  # type: ignore[attr-defined]
+}

@@ -1,0 +1,54 @@
+"""Draws within `vmap`: none, the same for all examples, or other ones for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.movement.movement import cat, reshape, select
+from adjoint.transforms.vmap.batching_rules import Operands, one_by_one
+
+MODES = ("error", "different", "same")
+
+
+def drawn(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
+    """What a random op gives, and whether that has the batch in front. Raises RuntimeError where none is allowed."""
+    if randomness == "never":
+        raise RuntimeError(
+            "vmap: We do not yet support calling random operations inside of vmap. Please perform random operations "
+            f"outside of vmap as a workaround: {op.name} would be drawn once for all of the batch, or for each row."
+        )
+    if randomness == "error":
+        raise RuntimeError(
+            f"vmap: called random operation while in randomness error mode. {op.name} can draw the 'same' numbers for "
+            "all examples or 'different' ones for each: please use one of these flags on vmap, or perform the "
+            "randomness operation out of vmap"
+        )
+    several = any(operand.batched for operand in operands)
+    if randomness == "same":
+        return _same(op, operands, params, size) if several else (_plain(op, operands, params), False)
+    if several:  # the parameters of the distribution have the batch in front, and so have the draws
+        return op.public(*[operand.value for operand in operands], **params), True
+    if "shape" in params:
+        return op.public(**{**params, "shape": (size, *params["shape"])}), True
+    rows = [_plain(op, operands, params) for _ in range(size)]
+    if not rows:
+        return one_by_one(op, operands, params, size), True
+    return cat(*[reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0), True
+
+
+def _plain(op: Op, operands: Operands, params: dict[str, Any]) -> Any:
+    return op.public(*[operand.value for operand in operands], **params)
+
+
+def _same(op: Op, operands: Operands, params: dict[str, Any], size: int) -> tuple[Tensor, bool]:
+    """Each example draws from the same place in the stream, each with parameters of its own."""
+    generator = params["generator"]
+    start = generator.place()
+    rows = []
+    for i in range(size):
+        generator.move_to(start)
+        row = op.public(*[select(o.value, axis=0, at=i) if o.batched else o.value for o in operands], **params)
+        rows.append(reshape(row, shape=(1, *row.array.shape)))
+    return (cat(*rows, axis=0) if rows else one_by_one(op, operands, params, size)), True

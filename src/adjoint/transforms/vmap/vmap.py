@@ -1,0 +1,224 @@
+"""`vmap`: a function of one example becomes one of a batch, without a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, NamedTuple
+
+from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.pytree import Structure, flatten, spread, unflatten
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.ops.movement.movement import cat, permute, slice
+from adjoint.transforms.vmap.batched_tensor import Batch, Batcher
+from adjoint.transforms.vmap.random import MODES
+
+Function = Callable[..., Any]
+
+
+class Mapping(NamedTuple):
+    """A function, the structure of its arguments, which dimension of each is mapped, and where those of results go."""
+
+    func: Function
+    name: str
+    structure: Structure
+    dims: list[int | None]
+    out_dims: Any
+    randomness: str
+
+
+def vmap(
+    func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Function:
+    """`func`, mapped over a dimension of its tensors: in the call each stands for one example, without that dimension.
+
+    `in_dims`: which dimension of each input, a tree as the positional arguments are, or one number for all; None for an
+    input that is the same for all examples. `out_dims`: where the results have theirs. `randomness`: "error",
+    "different" numbers for each example, or the "same". `chunk_size`: how many examples to do at once.
+    Raises ValueError where dimensions, sizes and structures do not fit, RuntimeError where `func` asks for values.
+    """
+    if randomness not in MODES:
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @wraps(func, updated=())
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        name = name_of(func)
+        check_out_dims(name, out_dims)
+        leaves, structure, dims, size = _inputs(name, in_dims, args)
+        step = chunk_size or max(size, 1)
+        mapping = Mapping(func, name, structure, dims, out_dims, randomness)
+        starts = range(0, max(size, 1), step)
+        drawn = default_generator.get_state() if randomness == "same" and len(starts) > 1 else None
+        chunks = []
+        for start in starts:
+            if drawn is not None:
+                default_generator.set_state(drawn)  # the same for all examples, so for all chunks
+            chunks.append(_call(mapping, _part(leaves, dims, start, min(start + step, size)), kwargs))
+        return chunks[0] if len(chunks) == 1 else _joined(chunks, out_dims)
+
+    return mapped
+
+
+def name_of(func: Any) -> str:
+    """A function as messages call it."""
+    if hasattr(func, "__name__"):
+        return str(func.__name__)
+    return f"functools.partial({name_of(func.func)}, ...)" if isinstance(func, partial) else repr(func)
+
+
+def map_in_front(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """`func` of the examples along dimension 0 of the tensors, its results stacked there; None is passed through."""
+    size = next(t.array.shape[0] for t in tensors if t is not None)
+    level = Batcher(size, "never")
+    with level.inside():
+        results = func(*[None if t is None else level.enter(t) for t in tensors])
+    return tuple(None if t is None else level.leave(t) for t in results)
+
+
+def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None], int]:
+    """The leaves of the arguments, their structure, the dimension of each that is mapped, and its size."""
+    called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            "function with no inputs. The latter is unsupported."
+        )
+    leaves, structure = flatten(args)
+    dims = spread(in_dims, structure)
+    if dims is None:
+        raise ValueError(
+            f"{called}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{flatten(in_dims)[1]} but inputs has structure {structure}."
+        )
+    dims = [_in_dim(called, dim, leaf) for dim, leaf in zip(dims, leaves, strict=True)]
+    sizes = [leaf.array.shape[dim] for dim, leaf in zip(dims, leaves, strict=True) if dim is not None]
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return leaves, structure, dims, sizes[0]
+
+
+def _in_dim(called: str, dim: Any, leaf: Any) -> int | None:
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueError(
+            f"{called}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        )
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"{called}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+            "non-Tensor arguments, please use None as the respective in_dim"
+        )
+    rank = leaf.ndim
+    if not -rank <= dim < rank:
+        raise ValueError(
+            f"{called}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so "
+            f"expected in_dim to satisfy -{rank} <= in_dim < {rank}."
+        )
+    return dim % rank
+
+
+def check_out_dims(name: str, out_dims: Any) -> None:
+    """Raise ValueError unless `out_dims` is a tree of integers and None."""
+    if any(not isinstance(dim, (int, type(None))) for dim in flatten(out_dims)[0]):
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            "representing where in the outputs the vmapped dimension should appear."
+        )
+
+
+def _part(leaves: list[Any], dims: list[int | None], start: int, stop: int) -> list[Any]:
+    """The examples from `start` to `stop`."""
+    parts = []
+    for leaf, dim in zip(leaves, dims, strict=True):
+        if dim is not None and stop - start != leaf.array.shape[dim]:
+            bounds = tuple((start, stop, 1) if d == dim else (0, n, 1) for d, n in enumerate(leaf.array.shape))
+            leaf = slice(leaf, bounds=bounds)
+        parts.append(leaf)
+    return parts
+
+
+def _call(mapping: Mapping, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The function of the leaves, each mapped over its dimension, as one level."""
+    dims = mapping.dims
+    size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
+    level = Batcher(size, mapping.randomness)
+    physical = [leaf if dim is None else _moved(leaf, dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
+    with level.inside():
+        examples = [p if dim is None else level.enter(p) for p, dim in zip(physical, dims, strict=True)]
+        before = [x.array if isinstance(x, Tensor) else None for x in examples]
+        result = mapping.func(*unflatten(mapping.structure, iter(examples)), **kwargs)
+    for example, was, whole, dim in zip(examples, before, physical, dims, strict=True):
+        if dim is not None and example.array is not was:  # it was written in place
+            whole.copy_(level.leave(example))
+    return _outputs(level, mapping.name, mapping.out_dims, result)
+
+
+def _outputs(level: Batcher, name: str, out_dims: Any, result: Any) -> Any:
+    leaves, structure = flatten(result)
+    dims = spread(out_dims, structure)
+    if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        dims = list(out_dims)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+            f"`outputs`. out_dims has structure {flatten(out_dims)[1]} but outputs has structure {structure}."
+        )
+    return unflatten(structure, iter([_output(level, name, x, dim) for x, dim in zip(leaves, dims, strict=True)]))
+
+
+def _output(level: Batcher, name: str, x: Any, dim: int | None) -> Any:
+    if dim is None:
+        value, several = level.physical(x)
+        if several:
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return value
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set out_dims= "
+            "to None for output?"
+        )
+    out = level.leave(x)
+    rank = out.ndim
+    if not -rank <= dim < rank:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim}): out_dims of "
+            f"vmap({name}, ...)"
+        )
+    return _moved(out, 0, dim % rank)
+
+
+def _moved(x: Tensor, source: int, target: int) -> Tensor:
+    """`x` with dimension `source` at `target`."""
+    if source == target:
+        return x
+    axes = [d for d in range(x.ndim) if d != source]
+    axes.insert(target, source)
+    return permute(x, axes=tuple(axes))
+
+
+def _joined(chunks: list[Any], out_dims: Any) -> Any:
+    """The results of the chunks, one after another along the dimension of the batch."""
+    columns = zip(*(flatten(chunk)[0] for chunk in chunks), strict=True)
+    structure = flatten(chunks[0])[1]
+    dims = list(out_dims) if structure.kind is None and isinstance(out_dims, tuple) else spread(out_dims, structure)
+    assert dims is not None
+    return unflatten(
+        structure,
+        iter([c[0] if dim is None else cat(*c, axis=dim % c[0].ndim) for c, dim in zip(columns, dims, strict=True)]),
+    )
+
+
+__all__ = ["Batch", "vmap"]

@@ -1,0 +1,269 @@
+"""The times of named blocks: one by one, summed by name, and as a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import wraps
+from typing import Any, Self
+
+from adjoint.core.runtime.text_table import aligned
+
+__all__ = [
+    "Event", "EventList", "ProfilerAction", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available",
+    "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip
+
+
+@dataclass
+class Event:
+    """One block, or all of a name: when it began and how long it took, in nanoseconds, and how often it was met."""
+
+    key: str
+    began: int
+    taken: int
+    count: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the block."""
+        return self.key
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Microseconds in all."""
+        return self.taken / 1000
+
+    @property
+    def cpu_time(self) -> float:
+        """Microseconds each time."""
+        return self.cpu_time_total / self.count
+
+    self_cpu_time_total = cpu_time_total
+
+    def trace(self) -> dict[str, Any]:
+        """As browsers read it."""
+        return {"name": self.key, "ph": "X", "ts": self.began / 1000, "dur": self.taken / 1000, "pid": 0, "tid": 0}
+
+
+class EventList(list[Event]):
+    """Events, and the table of them."""
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+        """One event for each name."""
+        found: dict[str, Event] = {}
+        for event in self:
+            if event.key in found:
+                found[event.key].taken += event.taken
+                found[event.key].count += event.count
+            else:
+                found[event.key] = Event(event.key, event.began, event.taken, event.count)
+        return EventList(found.values())
+
+    def total_average(self) -> Event:
+        """All events as one."""
+        return Event("Total", 0, sum(e.taken for e in self), max(1, sum(e.count for e in self)))
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+        """Names, milliseconds in all and each time, and numbers of calls; the longest first if `sort_by` is given."""
+        events: Iterable[Event] = sorted(self, key=lambda event: -event.taken) if sort_by else self
+        rows = [
+            (event.key, f"{event.taken / 1e6:.3f} ms", f"{event.taken / event.count / 1e6:.3f} ms", str(event.count))
+            for event in list(events)[:row_limit]
+        ]
+        return "\n".join(aligned([("Name", "CPU total", "CPU time avg", "# of Calls"), *rows], right=(1, 2, 3)))
+
+
+_running: list[profile] = []
+
+
+class ProfilerActivity(Enum):
+    """What may be recorded: the CPU's part is."""
+
+    CPU = 0
+    CUDA = 2
+    XPU = 3
+    MTIA = 4
+    HPU = 5
+    PrivateUse1 = 6
+
+
+class ProfilerAction(Enum):
+    """What a profiler does in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+class record_function:
+    """`with record_function(name)`, or as a decorator: the block's time, in the profiles that are running."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name = name
+        self._began = 0
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter_ns()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        event = Event(self.name, self._began, time.perf_counter_ns() - self._began)
+        for each in _running:
+            each.record(event)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with record_function(self.name):
+                return function(*args, **kwargs)
+
+        return timed
+
+
+class profile:
+    """`with profile(…) as p`: collects the times of `record_function` blocks, in the steps that `schedule` chooses.
+
+    `on_trace_ready(p)` is called after each step that ends a round of the schedule, without one at the end.
+    """
+
+    def __init__(
+        self, enabled: bool = True, *, activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None, on_trace_ready: Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
+        self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
+        self._endless = schedule is None
+        self._ready = on_trace_ready
+        self.enabled = enabled
+        self._events: list[Event] = []
+        self.step_num = 0
+        self.current_action = self._schedule(0)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to collect."""
+        _running.append(self)
+
+    def stop(self) -> None:
+        """Collect no more."""
+        _running.remove(self)
+        if self._ready is not None and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self._ready(self)
+
+    def step(self) -> None:
+        """The next step of the schedule begins."""
+        ended = self.current_action is ProfilerAction.RECORD_AND_SAVE
+        self.step_num += 1
+        self.current_action = self._schedule(self.step_num)
+        if ended:
+            if self._ready is not None:
+                self._ready(self)
+            self._events = []
+
+    def record(self, event: Event) -> None:
+        """Take the event, if this step is recorded."""
+        if self.enabled and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self._events.append(event)
+
+    def events(self) -> EventList:
+        """All blocks, in the order in which they ended."""
+        return EventList(self._events)
+
+    @property
+    def function_events(self) -> EventList:
+        """All blocks, in the order in which they ended."""
+        return self.events()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds in all blocks, those within others counted twice."""
+        return self.total_average().cpu_time_total
+
+    def total_average(self) -> Event:
+        """All blocks as one."""
+        return self.events().total_average()
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+        """The blocks one by one: see `key_averages().table()` for one row a name."""
+        return self.events().table(sort_by, row_limit, **kwargs)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+        """One event for each name: how often it was met, and how long it took in all."""
+        return self.events().key_averages()
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the events as JSON that browsers show as a trace."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": [event.trace() for event in self._events]}, file)
+
+
+class emit_nvtx:
+    """Marks for a profiler of CUDA devices, which nobody reads here: a block that runs as without."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+emit_itt = emit_nvtx
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """Which steps a profile records: after `skip_first`, `wait` not, `warmup` not, `active` yes; `repeat` times."""
+
+    def action(step: int) -> ProfilerAction:
+        step -= skip_first
+        length = wait + warmup + active
+        if step < 0 or (repeat and step // length >= repeat):
+            return ProfilerAction.NONE
+        place = step % length
+        if place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if place < length - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
+    """An `on_trace_ready` that writes a trace file into the folder."""
+
+    def write(finished: profile) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        name = f"{worker_name or os.getpid()}.{time.time_ns()}.pt.trace.json"
+        finished.export_chrome_trace(os.path.join(dir_name, name))
+
+    return write
+
+
+def kineto_available() -> bool:
+    """False: PyTorch's own profiler is not here."""
+    return False
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """The CPU's."""
+    return {ProfilerActivity.CPU}
