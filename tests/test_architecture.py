@@ -38,7 +38,8 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "library": EAGER,
     "compiler": {"core", "ops", "autograd"},
     "compat": EAGER | {
-        "amp", "data", "distributions", "func", "interop", "library", "nn", "optim", "serialization", "testing", "utils",
+        "amp", "data", "distributions", "func", "interop", "library", "nn", "optim", "serialization", "testing",
+        "utils",
     },
 }  # fmt: skip
 OUTSIDE: dict[str, set[str]] = {layer: {"numpy"} for layer in LAYERS} | {"compiler": {"numpy", "llvmlite"}}
@@ -184,7 +185,10 @@ FAULTY = [
     ("data/loader.py", "def step():\n    from adjoint import nn", "data imports nn, which is not below it"),
     ("data/loader.py", "import importlib\nimportlib.import_module('adjoint.nn')", "data imports nn"),
     ("compiler/trace/tracer.py", "from adjoint.functions.linalg.matmul import linear", "compiler imports functions"),
-    ("functions/loss/regression.py", "import typing\nif typing.TYPE_CHECKING:\n    import adjoint.nn", "functions imports nn"),
+    (
+        "functions/loss/regression.py", "import typing\nif typing.TYPE_CHECKING:\n    import adjoint.nn",
+        "functions imports nn",
+    ),
     ("nn/module/module.py", "from adjoint import Tensor", "not from the top"),
     ("nn/module/module.py", "import adjoint", "not from the top"),
     ("nn/module/module.py", "import scipy.special", "nn imports scipy.special; of others' packages it may: numpy"),

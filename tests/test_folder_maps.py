@@ -19,8 +19,9 @@ def test_the_map_follows_docstrings_and_keeps_the_order(tmp_path: Path) -> None:
     for name, docstring in {"one": "One thing: in two\nlines. More.", "two": "Two.", "new": "New."}.items():
         (tmp_path / f"{name}.py").write_text(f'"""{docstring}"""\n')
     package = tmp_path / "__init__.py"
-    package.write_text('"""A folder.\n\nModules, in reading order:\n\n- `two`: Old.\n- `gone`: Gone.\n- `one`: x.\n"""\nX = 1\n')
+    stale = "- `two`: Old.\n- `gone`: Gone.\n- `one`: x.\n"
+    package.write_text(f'"""A folder.\n\nModules, in reading order:\n\n{stale}"""\nX = 1\n')
     assert with_map(package) == (
-        '"""A folder.\n\nModules, in reading order:\n\n- `two`: Two.\n- `one`: One thing: in two lines.\n- `new`: New.\n'
-        '"""\nX = 1\n'
+        '"""A folder.\n\nModules, in reading order:\n\n'
+        '- `two`: Two.\n- `one`: One thing: in two lines.\n- `new`: New.\n"""\nX = 1\n'
     )

@@ -1,7 +1,7 @@
-"""ops/special/chebyshev_tables.py, made with mpmath from the definitions: `python3 tools/chebyshev_tables.py` writes it anew.
+"""ops/special/chebyshev_tables.py, made with mpmath: `python3 tools/chebyshev_tables.py` writes it anew.
 
-Each table is the Chebyshev series, over t in [-1, 1], of a function that ops/special/bessel.py, ops/special/airy.py and ops/special/normal_cdf.py
-evaluate; it ends where the terms no longer reach the last bit of float64.
+Each table is the Chebyshev series, over t in [-1, 1], of a function that bessel.py, airy.py and normal_cdf.py in
+ops/special evaluate; it ends where the terms no longer reach the last bit of float64.
 """
 
 from __future__ import annotations

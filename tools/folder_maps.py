@@ -1,7 +1,7 @@
 """The maps in the docstrings of packages: `python3 tools/folder_maps.py` writes them anew.
 
-The docstring of each folder's `__init__.py` lists the folder's modules in reading order, each with the first sentence of
-its own docstring. The order is by hand: a new module goes to the end of the list, where its author moves it.
+The docstring of each folder's `__init__.py` lists the folder's modules in reading order, each with the first sentence
+of its own docstring. The order is by hand: a new module goes to the end of the list, where its author moves it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ WIDTH = 118
 
 def main(arguments: list[str]) -> int:
     """Write the maps, or with --check say which are stale."""
-    stale = [path for path in sorted(PACKAGE.rglob("__init__.py")) if path.read_text(encoding="utf-8") != with_map(path)]
+    packages = sorted(PACKAGE.rglob("__init__.py"))
+    stale = [path for path in packages if path.read_text(encoding="utf-8") != with_map(path)]
     for path in stale:
         if "--check" not in arguments:
             path.write_text(with_map(path), encoding="utf-8")
@@ -32,10 +33,10 @@ def with_map(path: Path) -> str:
     """Return the text of a folder's `__init__.py` with a fresh map in its docstring."""
     text = path.read_text(encoding="utf-8")
     (first, *_) = ast.parse(text).body
-    if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)):
+    if ast.get_docstring(ast.parse(text)) is None:
         raise ValueError(f"{path} has no docstring to hold the map")
     intent, _, old = first.value.value.partition(HEADING)
-    order = re.findall(r"^- `(\w+)`", old, re.M)
+    order = re.findall(r"^- `(\w+)`", old, re.MULTILINE)
     names = modules(path.parent)
     names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
     if not names:

@@ -1,7 +1,7 @@
-"""The types of Tensor, whose methods attach themselves at import: `python3 dev.py stubs` writes core/tensor/tensor.pyi anew.
+"""The types of Tensor, whose methods attach themselves at import: `python3 dev.py stubs` writes tensor.pyi anew.
 
-Type checkers and editors read the stub in place of core/tensor/tensor.py. With --check nothing is written, and a stub that is
-not as it would be written is an error.
+Type checkers and editors read core/tensor/tensor.pyi in place of tensor.py beside it. With --check nothing is written,
+and a stub that is not as it would be written is an error.
 """
 
 from __future__ import annotations

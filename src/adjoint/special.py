@@ -1,4 +1,4 @@
 """`adjoint.special`: Bessel functions, orthogonal polynomials, zeta, and others beyond mathematics' everyday ones."""
 
 from adjoint.functions.elementwise.special import *
-from adjoint.functions.elementwise.special import __all__ as __all__
+from adjoint.functions.elementwise.special import __all__

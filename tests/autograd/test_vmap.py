@@ -59,8 +59,8 @@ DIMENSIONS: dict[str, Callable[..., Any]] = {
 def test_dimensions(name: str) -> None:
     ours = DIMENSIONS[name](ad, ad.vmap, ad.tensor(X), ad.tensor(Y))
     theirs = DIMENSIONS[name](torch, torch.func.vmap, torch.tensor(X), torch.tensor(Y))
-    leaves, structure = ad.core.tree.flatten(ours)
-    expected, same = ad.core.tree.flatten(theirs)
+    leaves, structure = ad.core.runtime.pytree.flatten(ours)
+    expected, same = ad.core.runtime.pytree.flatten(theirs)
     assert structure == same
     for x, y in zip(leaves, expected, strict=True):
         if not isinstance(x, ad.Tensor):

@@ -104,7 +104,8 @@ def test_a_fresh_process_meets_damaged_entries(tmp_path: Path) -> None:
 
 def test_entries_of_another_machine_are_not_looked_at(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
-    other = f"from adjoint.compiler.llvm.jit.target import Target\nTarget.fingerprint = lambda self: 'another'\n{PROGRAMS}"
+    patch = "from adjoint.compiler.llvm.jit.target import Target\nTarget.fingerprint = lambda self: 'another'\n"
+    other = f"{patch}{PROGRAMS}"
     digest, made = outcome(start(directory, other, 1))
     assert outcome(start(directory, PROGRAMS, 1)) == (digest, made)
     assert len(entries(directory)) == 2 * made

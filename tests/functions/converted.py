@@ -61,7 +61,7 @@ def ours(x: Any, memories: dict[int, Any] | None = None) -> Any:
 
 def _tensor(x: Any, memories: dict[int, Any]) -> Any:
     kind = str(x.dtype).removeprefix("torch.")
-    if x.layout != torch.strided or x.device.type != "cpu" or kind not in ad.core.dtype.__dict__ | {"bool": 0}:
+    if x.layout != torch.strided or x.device.type != "cpu" or kind not in ad.core.dtype.dtype.__dict__ | {"bool": 0}:
         raise Other
     if x.ndim > 64:  # NumPy's limit
         raise Other

@@ -130,7 +130,8 @@ def _unary() -> list[Sample]:
         transcendental.sigmoid: (-3, 3),
         transcendental.erf: (-2, 2), select.copy: (-2, 2), comparison.logical_not: (-2, 2),
         comparison.isnan: (-2, 2), comparison.isinf: (-2, 2), comparison.isfinite: (-2, 2),
-        float_functions.acosh: (1.2, 3), float_functions.asinh: (-2, 2), float_functions.atanh: unit, float_functions.erfc: (-2, 2),
+        float_functions.acosh: (1.2, 3), float_functions.asinh: (-2, 2), float_functions.atanh: unit,
+        float_functions.erfc: (-2, 2),
         float_functions.sinc: (0.1, 2), float_functions.frac: (-2.33, 2.4), float_functions.signbit: (-2, 2),
         of_complex.conj: (-2, 2), of_complex.sgn: (-2.05, 2), of_complex.angle: (-2.05, 2),
         gamma.lgamma: positive, gamma.digamma: positive, normal_cdf.erfinv: unit,
@@ -317,16 +318,22 @@ def _movements() -> list[Sample]:
             start=0,
             geometry=((1, 1), 0),
         ),
-        _sample(as_strided.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)),
+        _sample(
+            as_strided.strided_sum, draw("sums", (3, 2)), shape=(2, 3), stride=(1, 2), start=1, geometry=((3, 1), 0)
+        ),
         _sample(frexp_bitcast.reinterpret, x, dtype=np.dtype(np.int64)),
         _sample(m.pad, x, widths=((0, 0), (1, 0), (2, 3))),
         _sample(m.pad, x, label="value", widths=((1, 1), (0, 0), (0, 0)), value=3.0),
         _sample(m.cat, draw("a", (2, 3)), draw("b", (2, 1)), draw("c", (2, 2)), axis=1),
         _sample(m.cat, draw("a", (2, 3)), np.zeros((0, 3)), label="empty", axis=0),
         _sample(sliding_windows.windows, draw("windows", (2, 9)), size=(3,), stride=(2,), dilation=(1,)),
-        _sample(sliding_windows.windows, draw("windows", (5, 6)), label="2d", size=(2, 2), stride=(1, 2), dilation=(2, 1)),
+        _sample(
+            sliding_windows.windows, draw("windows", (5, 6)), label="2d", size=(2, 2), stride=(1, 2), dilation=(2, 1)
+        ),
         _sample(sliding_windows.fold, draw("fold", (2, 4, 3)), shape=(2, 9), stride=(2,), dilation=(1,)),
-        _sample(sliding_windows.fold, draw("fold", (3, 3, 2, 2)), label="2d", shape=(5, 6), stride=(1, 2), dilation=(2, 1)),
+        _sample(
+            sliding_windows.fold, draw("fold", (3, 3, 2, 2)), label="2d", shape=(5, 6), stride=(1, 2), dilation=(2, 1)
+        ),
     ]
 
 
@@ -514,7 +521,13 @@ def _factorisations() -> list[Sample]:
     tall, wide = draw("tall", (2, 4, 3)) + np.eye(4, 3), draw("wide", (2, 5)) + np.eye(2, 5)
     definite = np.array([[3.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 1.0]])
     return [
-        *(_sample(f, x) for f in (inverse_det_solve.inv, inverse_det_solve.cofactors, inverse_det_solve.det, inverse_det_solve.logabsdet, inverse_det_solve.sign_of_det)),
+        *(
+            _sample(f, x)
+            for f in (
+                inverse_det_solve.inv, inverse_det_solve.cofactors, inverse_det_solve.det, inverse_det_solve.logabsdet,
+                inverse_det_solve.sign_of_det,
+            )
+        ),
         _sample(inverse_det_solve.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),
         _sample(inverse_det_solve.solve, x, draw("right", (2, 3, 2))),
         _sample(inverse_det_solve.solve, x, draw("shared", (3, 2)), label="broadcast"),

@@ -9,23 +9,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from adjoint.compat.module_alias import AbsentModule, AliasModule
 from adjoint.compat.namespace import ABSENT, DECORATORS, MODULES, NAMES, PREDICATES
-from adjoint.compat.renamed_modules import RENAMED
+from adjoint.compat.renamed_modules import FOLDERS, RENAMED
 from adjoint.core.runtime.lazy_import import names_of
 
 PACKAGE = __name__.partition(".")[0]
 ROWS = {*MODULES, *RENAMED, *ABSENT}
-PARENTS = {name.rpartition(".")[0] for name in (*ROWS, *NAMES)} - {""}
+PARENTS = {name.rpartition(".")[0] for name in (*ROWS, *NAMES)} - {""} | {*FOLDERS}
 
 
-class NamespaceFinder(MetaPathFinder):
-    """Finds the modules of the table, and lets packages that are files find their rows."""
+class NamespaceFinder:
+    """Finds the modules of the table, and lets packages that are files find their rows.
+
+    It does not inherit from `importlib.abc.MetaPathFinder`, whose import would cost every program some thirty modules.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -34,7 +36,7 @@ class NamespaceFinder(MetaPathFinder):
             return None
         name = fullname[len(PACKAGE) + 1 :]
         if name in ROWS:
-            return ModuleSpec(fullname, RowLoader(name), is_package=True)
+            return ModuleSpec(fullname, cast("Any", RowLoader(name)), is_package=True)
         if name not in PARENTS:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -43,7 +45,7 @@ class NamespaceFinder(MetaPathFinder):
         return spec
 
 
-class RowLoader(Loader):
+class RowLoader:
     """Loads the module of a row."""
 
     def __init__(self, name: str) -> None:
@@ -62,6 +64,9 @@ class RowLoader(Loader):
 def install_namespace() -> None:
     """Serve the table from now on."""
     sys.meta_path.insert(0, NamespaceFinder())
+    for name in PARENTS:  # those that have been imported before
+        if (module := sys.modules.get(f"{PACKAGE}.{name}")) is not None:
+            add_rows(module, name)
 
 
 def find_name(name: str) -> Any:
@@ -91,6 +96,10 @@ def add_rows(module: ModuleType, name: str) -> None:
         if row in ROWS or row in NAMES:
             names[attribute] = value = find_name(row)
             return value
+        if name in FOLDERS and not attribute.startswith("__") and PathFinder.find_spec(row, module.__path__) is None:
+            value = getattr(import_module(f"{PACKAGE}.{FOLDERS[name]}"), attribute, None)
+            if value is not None:
+                return value
         if found_before is not None:
             return found_before(attribute)
         raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")

@@ -1,10 +1,8 @@
-"""Modules of version 0.1 that have other names now: pickles and checkpoints written then name them.
-
-Each line is a folder then and a folder now, with the modules in it; `new=old` where the name has changed too.
-"""
+"""Modules of version 0.1 that have other names now: pickles and checkpoints written then name them."""
 
 from __future__ import annotations
 
+# (folder then, folder now): the modules in it; `new=old` where the name has changed too.
 _MOVES = {
     ("amp", "compat.stubs.devices"): "amp_classes=older",
     ("autograd", "autograd"): "graph=edges hooks=gathering",
@@ -123,6 +121,28 @@ _MOVES = {
         node_hooks registration state_dict=state to=conversion traversal uninitialized
     """,
     ("nn.utils", "nn.utils"): "parameter_vector=vector pruning_methods=pruning",
+    ("ops", "core.dtype"): "dtype_info=scalar_types",
+    ("ops", "ops"): "multi_output=joint",
+    ("ops", "ops.elementwise"): """
+        arithmetic bitwise clamp=limiting comparison complex float_functions=elementary
+        frexp_bitcast=reinterpretation frexp_bitcast=representation select=selection transcendental
+    """,
+    ("ops", "ops.indexing"): "nonzero=places scatter sort=ordering take_along_row=picking",
+    ("ops", "ops.linalg"): """
+        cholesky_qr=factorisation eig_svd=spectrum fft=fourier ldl lobpcg=eigenpairs lstsq=least_squares lu
+        matmul=contraction matrix_exp=matrix_exponential packed_factors=factors triangular
+    """,
+    ("ops", "ops.movement"): """
+        as_strided=strides memory_format=memory_order sliding_windows=windows split=pieces
+    """,
+    ("ops", "ops.mutation"): "inplace view_update=assignment",
+    ("ops", "ops.nn"): "attention convolution normalization pooling",
+    ("ops", "ops.random"): "sampling=distributions",
+    ("ops", "ops.reduction"): "scan variance=deviation",
+    ("ops", "ops.special"): """
+        airy bessel chebyshev chebyshev_tables erf=error_function gamma implicit_reparam=reparametrised
+        incomplete_gamma normal_cdf=normal orthogonal_polynomials=orthogonal zeta
+    """,
     ("optim", "optim.lr"): """
         chained=combined cosine_restarts=warm_restarts cyclic one_cycle reduce_on_plateau=plateau scheduler=schedule
     """,
@@ -131,10 +151,33 @@ _MOVES = {
         per_parameter_state=entries state_dict=state
     """,
     ("serialization", "serialization"): """
-        format_sniffing=foreign inert_classes=inert mmap_options=byte_order mmap_options=mapping
-        pickle_globals=naming safetensors_tree=checkpoint tensor_rebuild=rebuilding torch_reader=reading
-        torch_writer=writing zip_archive=archive
+        format_sniffing=foreign inert_classes=inert mmap_options=mapping pickle_globals=naming
+        safetensors_tree=checkpoint tensor_rebuild=rebuilding torch_reader=reading torch_writer=writing
+        zip_archive=archive
     """,
+}
+
+# What a folder is now was a module: where its names are.
+FOLDERS = {
+    "autograd.engine": "autograd.engine.engine",
+    "autograd.function": "autograd.function.function",
+    "autograd.saved": "autograd.saved.hooks",
+    "core.dtype": "core.dtype.dtype",
+    "core.op": "core.op.op",
+    "core.tensor": "core.tensor.tensor",
+    "distributions.kl": "distributions.kl.registry",
+    "functions.creation": "functions.creation.creation",
+    "functions.linalg": "functions.linalg.top_level_names",
+    "functions.loss": "functions.loss.regression",
+    "functions.shape": "functions.shape.shape",
+    "nn.containers": "nn.containers.containers",
+    "nn.loss": "nn.loss.losses",
+    "nn.module": "nn.module.module",
+    "ops.indexing": "ops.indexing.indexing",
+    "ops.linalg": "ops.linalg.inverse_det_solve",
+    "ops.movement": "ops.movement.movement",
+    "ops.random": "ops.random.draws",
+    "ops.reduction": "ops.reduction.reduction",
 }
 
 

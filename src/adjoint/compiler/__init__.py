@@ -89,4 +89,5 @@ __all__ = [
     "set_stance", "symbolic",
 ]  # fmt: skip
 if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = later(__name__, {"symbolic.graph_gradient": "compute_gradient", "symbolic.builder": "as_function symbolic"})
+    _HOMES = {"symbolic.graph_gradient": "compute_gradient", "symbolic.builder": "as_function symbolic"}
+    _, __getattr__, __dir__ = later(__name__, _HOMES)

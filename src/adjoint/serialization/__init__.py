@@ -7,7 +7,8 @@ Modules, in reading order:
   one.
 - `inert_classes`: Which classes a file may have instances of though nobody named them: those that run nothing when
   they are made.
-- `mmap_options`: In which byte order files are read that do not say theirs: those PyTorch wrote before 2.1.
+- `mmap_options`: How `load(..., mmap=True)` maps a file into memory: what is written there stays there, or goes into
+  the file.
 - `safetensors`: Safetensors: named arrays as plain data, an 8-byte length, a JSON header of that length, then every
   tensor's bytes.
 - `zip_archive`: ZIP archives of uncompressed records, the container of PyTorch's files: written aligned, read with
@@ -26,6 +27,7 @@ Modules, in reading order:
   before 1.6.
 - `files`: `save` and `load`: PyTorch's files, which no file's author can make run code, and safetensors.
 - `pickle_globals`: What a file names, read without making any of it.
+- `byte_order`: In which byte order files are read that do not say theirs: those PyTorch wrote before 2.1.
 """
 
 from __future__ import annotations
@@ -34,14 +36,9 @@ import os
 import pickle as pickle  # programs name it as torch.serialization.pickle
 from typing import Any, BinaryIO
 
+from adjoint.serialization.byte_order import LoadEndianness, get_default_load_endianness, set_default_load_endianness
 from adjoint.serialization.files import load, save
-from adjoint.serialization.mmap_options import (
-    LoadEndianness,
-    get_default_load_endianness,
-    get_default_mmap_options,
-    set_default_load_endianness,
-    set_default_mmap_options,
-)
+from adjoint.serialization.mmap_options import get_default_mmap_options, set_default_mmap_options
 from adjoint.serialization.pickle_globals import get_unsafe_globals_in_checkpoint
 from adjoint.serialization.safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from adjoint.serialization.safetensors import ChecksumError, SafetensorsError

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from adjoint.core.dtype.dtype import uint8
-from adjoint.serialization.mmap_options import assumed_order, shared
+from adjoint.serialization.byte_order import assumed_order
+from adjoint.serialization.mmap_options import shared
 from adjoint.serialization.safe_globals import StorageType
 from adjoint.serialization.tensor_rebuild import Storage, rules_for
 from adjoint.serialization.unpickler import unpickle

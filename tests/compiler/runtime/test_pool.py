@@ -234,7 +234,8 @@ def test_where_no_thread_can_be_started_one_does_all() -> None:
 
     def work() -> bool:
         refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: 11)
-        thread_pool._word(thread_pool.memory() + thread_pool.CREATE).value = ctypes.cast(refuse, ctypes.c_void_p).value or 0
+        address = ctypes.cast(refuse, ctypes.c_void_p).value or 0
+        thread_pool._word(thread_pool.memory() + thread_pool.CREATE).value = address
         bench = Bench(50)
         call = Segment([], [bench.step()], bench, 0.0, 1.0, 4).call  # it keeps Python's lock
         call(), call()

@@ -29,7 +29,7 @@ class MainSpec(ModuleSpec):
     """The spec of a program's `__main__`: `multiprocessing` imports its name in what it spawns."""
 
     def __init__(self, package: str | None) -> None:
-        super().__init__("adjoint.run.child", None)
+        super().__init__("adjoint.compat.run.spawn_child", None)
         self.package = package
 
     @property

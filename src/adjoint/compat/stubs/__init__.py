@@ -24,5 +24,5 @@ Modules, in reading order:
 - `types`: `adjoint.types`: names of types for annotations.
 - `utils`: Parts of `torch.utils` that exist for programs alone.
 - `version`: `adjoint.version`: the PyTorch whose behaviour is followed, for programs that ask before they call.
-- `jit`: `adjoint._jit_internal`: PyTorch's compiler of a part of Python.
+- `jit`: `adjoint.jit`: PyTorch's compiler of a part of Python.
 """

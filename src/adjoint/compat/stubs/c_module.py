@@ -1,4 +1,4 @@
-"""`adjoint._C`: names of PyTorch's C++ part that programs meet when they register ops; none does anything."""  # noqa: N999
+"""`adjoint._C`: names of PyTorch's C++ part that programs meet when they register ops; none does anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adjoint._jit_internal`: PyTorch's compiler of a part of Python. Functions and modules stay the Python that they are."""
+"""`adjoint.jit`: PyTorch's compiler of a part of Python. Functions and modules stay the Python that they are."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _note(name: str) -> None:
     if not _noted:
         _noted.add(name)
         warnings.warn(
-            f"adjoint._jit_internal.{name}: functions and modules stay plain Python; adjoint.compile makes native code of a step",
+            f"adjoint.jit.{name}: functions and modules stay plain Python; adjoint.compile makes native code of a step",
             UserWarning,
             stacklevel=3,
         )
@@ -182,6 +182,6 @@ def _note(name: str) -> None:
 
 def _refuse(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"adjoint._jit_internal.{name}: there are no compiled programs of PyTorch's kind here; keep the module's code, and save "
+        f"adjoint.jit.{name}: there are no compiled programs of PyTorch's kind here; keep the module's code, and save "
         "and load its state_dict"
     )

@@ -137,9 +137,6 @@ def view_of(value: Value, views: dict[Value, View]) -> View | None:
     return view
 
 
-Shape = tuple[int, ...]
-
-
 def over(view: View, shape: Shape, space: Shape) -> View | None:
     """What an equation over `shape` reads, as a kernel over `space`, of as many elements, has it; None if no strides
     say so.

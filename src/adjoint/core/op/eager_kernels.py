@@ -2,7 +2,8 @@
 
 The package's top puts `bring` here, which gives the compiler's maker of kernels, or None where there is no llvmlite.
 Whether a call takes a kernel depends on the function, its numbers, and the shapes, types and orders of its arrays,
-never on how often it was called: kernels and NumPy differ in the last bits, and a run repeated gives the same ones."""
+never on how often it was called: kernels and NumPy differ in the last bits, and a run repeated gives the same ones.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Tensors of the device "meta": shape and type, no memory and no values.
 
 Such a tensor has an `Absent` array. What is done with it is worked out by the specs of ops, as where a step is traced;
-ops without such an operand compute as ever. While one lives, op calls look out for it: others pay nothing."""
+ops without such an operand compute as ever. While one lives, op calls look out for it: others pay nothing.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Asked:
         return answers().function(function, types, args, kwargs)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions of the array API standard: `adjoint.interop.array_api`. Raises ValueError for other versions."""
+        """The functions of the array API standard: `adjoint.array_api`. Raises ValueError for other versions."""
         return answers().namespace(api_version)
 
     def __dlpack__(

@@ -109,7 +109,8 @@ def lobpcg(
     if B is not None:  # with B = L Lᵀ the pairs are those of L⁻¹ A L⁻ᵀ, and their vectors are Lᵀ v
         L = cholesky(B)
         turned = inverse_det_solve.adjoint(L)
-        A = inverse_det_solve.adjoint(solve_triangular(L, inverse_det_solve.adjoint(solve_triangular(L, A, upper=False)), upper=False))
+        half = inverse_det_solve.adjoint(solve_triangular(L, A, upper=False))
+        A = inverse_det_solve.adjoint(solve_triangular(L, half, upper=False))
         start = matmul.matmul(turned.detach(), start)
         near = matmul.matmul(matmul.matmul(turned.detach(), near), L.detach())
     packed = eigenpairs(A, start, near, tol=tolerance, **settings)

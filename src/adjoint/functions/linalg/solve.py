@@ -90,7 +90,8 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, raises: bool) -> Tensor
     if left:
         out = inverse_det_solve.solve(A, b, name=name if raises else "")
     else:
-        turned = inverse_det_solve.solve(inverse_det_solve.transposed(A), inverse_det_solve.transposed(b), name=name if raises else "")
+        left, right = inverse_det_solve.transposed(A), inverse_det_solve.transposed(b)
+        turned = inverse_det_solve.solve(left, right, name=name if raises else "")
         out = inverse_det_solve.transposed(turned)
     return shape.squeeze(out, -1) if vector else out
 

@@ -60,11 +60,13 @@ CALLS: dict[str, Function] = {
     "isnan": comparison.isnan, "lcm": elements.lcm, "left_shift": bitwise.bitwise_left_shift, "less": comparison.lt,
     "less_equal": comparison.le, "log": transcendental.log, "log10": transcendental.log10,
     "log1p": transcendental.log1p, "log2": transcendental.log2, "logaddexp": elements.logaddexp,
-    "logaddexp2": float_functions.logaddexp2, "logical_and": comparison.logical_and, "logical_not": comparison.logical_not,
-    "logical_or": comparison.logical_or, "logical_xor": comparison.logical_xor, "matmul": _matmul,
+    "logaddexp2": float_functions.logaddexp2, "logical_and": comparison.logical_and,
+    "logical_not": comparison.logical_not, "logical_or": comparison.logical_or, "logical_xor": comparison.logical_xor,
+    "matmul": _matmul,
     "maximum": arithmetic.maximum, "minimum": arithmetic.minimum, "modf": _modf, "multiply": arithmetic.mul,
     "negative": arithmetic.neg, "nextafter": elements.nextafter, "not_equal": comparison.ne,
-    "positive": select.copy, "power": arithmetic.pow, "rad2deg": float_functions.rad2deg, "radians": float_functions.deg2rad,
+    "positive": select.copy, "power": arithmetic.pow, "rad2deg": float_functions.rad2deg,
+    "radians": float_functions.deg2rad,
     "reciprocal": arithmetic.reciprocal, "remainder": arithmetic.remainder, "right_shift": bitwise.bitwise_right_shift,
     "rint": arithmetic.round, "sign": parts.sgn, "signbit": elements.signbit, "sin": transcendental.sin,
     "sinh": transcendental.sinh, "sqrt": arithmetic.sqrt, "square": arithmetic.square, "subtract": arithmetic.sub,
@@ -89,9 +91,6 @@ REDUCTIONS: dict[str, Function] = {
 
 # f(x, axis=)
 RUNNING: dict[str, Function] = {"add": statistical.cumulative_sum, "multiply": statistical.cumulative_prod}
-
-
-Function = Callable[..., Any]
 
 
 def ufunc(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

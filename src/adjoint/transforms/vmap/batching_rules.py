@@ -203,7 +203,8 @@ SHIFTED = frozenset(
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
         indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present, sort.ranked,
         scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter, scatter.scatter_reduce,
-        as_strided.diagonal, as_strided.diagonal_back, as_strided.unfold, as_strided.unfold_back, sliding_windows.windows, sliding_windows.fold,
+        as_strided.diagonal, as_strided.diagonal_back, as_strided.unfold, as_strided.unfold_back,
+        sliding_windows.windows, sliding_windows.fold,
         view_update.taken, memory_format.laid,
     )
 )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.compat.absent_device import NoStream, answering, refusing, without_instances
-from adjoint.compat.stubs.devices import nvtx as nvtx
-from adjoint.core.dtype.device import DeviceError as DeviceError
+from adjoint.compat.stubs.devices import nvtx  # noqa: F401  programs name it as torch.cuda.nvtx
+from adjoint.core.dtype.device import DeviceError  # noqa: F401  programs name it as torch.cuda.DeviceError
 
 ANSWERS: dict[str, Any] = {
     "device_count": 0, "empty_cache": None, "get_arch_list": [], "get_gencode_flags": "", "get_rng_state_all": [],

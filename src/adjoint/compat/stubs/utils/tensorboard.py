@@ -9,7 +9,7 @@ from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 
-__all__ = ["SummaryWriter"]
+__all__ = ["SummaryWriter"]  # noqa: F822  made when it is asked for
 
 
 def __getattr__(name: str) -> Any:

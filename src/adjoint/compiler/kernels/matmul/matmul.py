@@ -164,7 +164,8 @@ class _Writer(Packer):
         y = Source(self.packed_right, self.blocking.width, 1)
         tall, wide = self.rows // TILE, -(-width // TILE)
         final = parts == 1 and first is None
-        sums = place if final else moved(b, self.settings, amx_tiles.SETTINGS // self.product.type.itemsize, 1, self.vector)
+        tile_bytes = amx_tiles.SETTINGS // self.product.type.itemsize
+        sums = place if final else moved(b, self.settings, tile_bytes, 1, self.vector)
         amx_tiles.sum_tiles(b, x, y, self.apart, tall, wide, parts, stretch.whole, sums, self.stride)
         if not final:
             amx_tiles.settle(b, sums, self.rows, wide * TILE, self.stride, parts, place, first)

@@ -14,8 +14,8 @@ from adjoint.compiler.kernels.small_arrays.entry import text
 from adjoint.compiler.llvm.jit.target import host
 
 ROUTINES = {
-    **softmax.ROUTINES, **normalization.ROUTINES, **row_reductions.ROUTINES, **elementwise.ROUTINES, **gather_row.ROUTINES,
-    **optimizer_updates.ROUTINES,
+    **softmax.ROUTINES, **normalization.ROUTINES, **row_reductions.ROUTINES, **elementwise.ROUTINES,
+    **gather_row.ROUTINES, **optimizer_updates.ROUTINES,
 }  # fmt: skip
 
 

@@ -1,0 +1,45 @@
+"""Pickles and checkpoints written by version 0.1, before the modules moved, load: `compat.renamed_modules` leads."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.compat.renamed_modules import FOLDERS, RENAMED
+
+FOLDER = Path(__file__).with_name("written_by_0_1")
+OBJECTS: dict[str, bytes] = pickle.loads((FOLDER / "objects.pickle").read_bytes())
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_are_read(name: str) -> None:
+    value: Any = pickle.loads(OBJECTS[name])
+    again = pickle.loads(pickle.dumps(value))
+    assert type(again) is type(value)
+
+
+def test_values_are_those_that_were_written() -> None:
+    assert pickle.loads(OBJECTS["tensor"]).tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+    assert pickle.loads(OBJECTS["dtype"]) is ad.float32
+    assert pickle.loads(OBJECTS["op"]) is ad.exp
+    assert isinstance(pickle.loads(OBJECTS["model"])[0], ad.nn.Linear)
+    assert pickle.loads(OBJECTS["adam"]).__class__ is ad.optim.AdamW
+    assert pickle.loads(OBJECTS["parameter"]).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_checkpoint_is_read() -> None:
+    checkpoint = ad.load(FOLDER / "checkpoint.pt", weights_only=False)
+    model = checkpoint["model"]
+    optimizer = ad.optim.Adam(model.parameters())
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    assert optimizer.state[model.weight]["step"] == 1
+    assert model(ad.ones(1, 2)).shape == (1, 2)
+
+
+@pytest.mark.parametrize("old", sorted({*RENAMED, *FOLDERS}))
+def test_every_old_module_is_found(old: str) -> None:
+    __import__(f"adjoint.{old}")
