@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,11 +97,18 @@ def assert_same(ours: Any, theirs: Any) -> None:
         assert tuple(ours) == tuple(theirs) if isinstance(ours, ad.Size) else ours == theirs
 
 
-def test_inputs_are_the_tensors_themselves_and_outputs_are_not() -> None:
+@pytest.fixture(params=["young", "old"])
+def age(request: pytest.FixtureRequest) -> Callable[[], object]:
+    """Let the collector age what there is, or not: it keeps old objects apart, and searches go through it."""
+    return gc.collect if request.param == "old" else lambda: None
+
+
+def test_inputs_are_the_tensors_themselves_and_outputs_are_not(age: Callable[[], object]) -> None:
     x = ad.rand(3, requires_grad=True)
     y = x * x
     z = x * y
     e = y.exp()
+    age()
     assert z.grad_fn._saved_self is x
     assert z.grad_fn._saved_other is y
     assert z.grad_fn._raw_saved_other.data is y
@@ -108,6 +117,17 @@ def test_inputs_are_the_tensors_themselves_and_outputs_are_not() -> None:
     maker = y.grad_fn
     del y
     assert z.grad_fn._saved_other.grad_fn is maker  # made anew, with its history
+
+
+def test_inputs_are_not_taken_for_others_of_their_memory(age: Callable[[], object]) -> None:
+    x = ad.rand(3)
+    y = ad.rand(3, requires_grad=True).exp()
+    z = x * y
+    square = y * y
+    age()
+    detached, result = x.detach(), y.grad_fn._saved_result
+    assert z.grad_fn._saved_self is x is not detached
+    assert square.grad_fn._saved_self is y is not result
 
 
 def test_an_output_counts_writes_with_the_tensor() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from adjoint import as_tensor
-from adjoint.core.dtype.dtype import DTYPES
+from adjoint.core.dtype.dtype import DTYPES, bfloat16
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.serialization import safetensors
 from adjoint.serialization.safetensors import SafetensorsError
@@ -50,10 +50,10 @@ def assert_same(a, b):
         assert a == b
 
 
-TENSORS = hnp.arrays(
-    dtype=st.sampled_from([dtype for dtype in DTYPES if dtype != np.complex128]),
-    shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
-).map(as_tensor)
+NUMPYS = [kind for kind in DTYPES if kind.isbuiltin == 1 and kind != np.complex128]  # bfloat16 may be there already
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+BFLOAT16 = hnp.arrays(np.uint16, SHAPES).map(lambda bits: as_tensor(bits.view(bfloat16.numpy)))
+TENSORS = hnp.arrays(st.sampled_from(NUMPYS), SHAPES).map(as_tensor) | BFLOAT16
 TEXT = st.text(st.characters(), max_size=6)
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
 KEYS = st.one_of(TEXT, st.integers(), st.none(), st.floats(allow_nan=False))

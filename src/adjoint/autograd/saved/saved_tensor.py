@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.autograd.saved.hooks import PackedByHook, Packer
 from adjoint.core.graph.node import RELEASED, Packed, Saved, restored
 from adjoint.core.tensor.mutation_log import check_unwritten
-from adjoint.core.tensor.storage import share
+from adjoint.core.tensor.storage import share, storage_of
 from adjoint.core.tensor.tensor import Tensor, twin
 
 new = object.__new__
@@ -51,14 +51,12 @@ class SavedTensor:
         if type(value) is np.ndarray:
             check_unwritten(value, node)
         made_it = (*node.parents, node)[self.place]
+        alive = _alive(value, made_it) if type(value) is np.ndarray else None  # looked for before there is another
+        if alive is not None and made_it is not node:
+            return alive
         tensor = restored(value, made_it)
-        if type(value) is not np.ndarray:
-            return tensor
-        alive = _alive(value, made_it)
         if alive is None:
             return tensor
-        if made_it is not node:
-            return alive
         share(alive, tensor)  # an output is never its own tensor, but counts writes with it
         return tensor
 
@@ -121,9 +119,12 @@ def saved_tensor(node: Any, place: int) -> SavedTensor:
 def _alive(array: Any, made_it: Any) -> Tensor | None:
     """The tensor whose array was saved, if it still lives: nodes keep arrays alone, and no way back to their tensors.
 
-    The search goes through all of Python's containers. It serves those who look at a graph, never a backward pass.
+    The search goes through all of Python's containers, in the order in which the collector keeps them, which changes as
+    it works. Of several, such as a tensor and its detached twin, the one that all share memory with came first. The
+    search serves those who look at a graph, never a backward pass.
     """
-    for holder in gc.get_referrers(array):
-        if isinstance(holder, Tensor) and holder.array is array and holder.node is made_it:
-            return holder
-    return None
+    holders = gc.get_referrers(array)
+    found = [t for t in holders if isinstance(t, Tensor) and t.array is array and t.node is made_it]
+    if len(found) < 2:
+        return found[0] if found else None
+    return next((t for t in storage_of(found[0]).living() if any(t is other for other in found)), found[0])
