@@ -1,17 +1,31 @@
-"""Settings for all tests: hypothesis profiles, a cache of their own, and `nightly` tests only where asked for."""
+"""Settings for all tests: hypothesis profiles, a cache of their own, their order, the marks `nightly` and `oracle`."""
 
 from __future__ import annotations
 
 import atexit
+import functools
+import hashlib
 import os
+import re
+import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
+
+# Tests run in an order of chance, since none may rest on another; who repeats an order gives its seed.
+SEED = os.environ.get("ADJOINT_TEST_SEED") or str(secrets.randbelow(10**6))
+os.environ["ADJOINT_TEST_SEED"] = SEED  # for workers, which must agree
+
+ROOT = Path(__file__).parents[1]
+TORCH = re.compile(r"""^ *(import|from) torch\b|["'](safetensors\.)?torch(\.[\w.]+)?["']""", re.MULTILINE)
+SHARED = re.compile(r"^ *from (tests[.\w]+) import", re.MULTILINE)
 
 # Machine code goes to a folder of this run, never to the user's; workers of one run share what the first one compiled.
 if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -50,9 +64,52 @@ def _unasking() -> None:
     overriding.uninstall()
 
 
+def pytest_report_header() -> str:
+    return f"order of tests: ADJOINT_TEST_SEED={SEED}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
+        terminalreporter.write_line(f"Tests ran in the order of ADJOINT_TEST_SEED={SEED}, which repeats it.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Shuffle folders, then files, then tests within a file: what a file sets up once is set up once.
+
+    The seed and names alone decide which of two comes first, so fewer files have the order that they have among all.
+    """
+    report = yield
+    _refuse_a_test_that_never_runs(report, collector.path)
+    report.result.sort(key=lambda node: hashlib.blake2b(f"{SEED} {node.nodeid}".encode()).digest())
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if NIGHTLY:
-        return
     for item in items:
-        if item.get_closest_marker("nightly"):
+        if speaks_of_torch(item.path):
+            item.add_marker("oracle")
+        if not NIGHTLY and item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.skip(reason="nightly: set ADJOINT_NIGHTLY=1"))
+
+
+@functools.cache
+def speaks_of_torch(path: Path) -> bool:
+    """Tell whether a test's file, or a file of tests/ that it imports from, imports PyTorch or looks for it."""
+    text = path.read_text(encoding="utf-8")
+    shared = (ROOT / f"{name.replace('.', '/')}.py" for name in SHARED.findall(text))
+    return bool(TORCH.search(text)) or any(speaks_of_torch(other) for other in shared if other.is_file())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
+    report = yield
+    _refuse_a_test_that_never_runs(report, item.path)
+    return report
+
+
+def _refuse_a_test_that_never_runs(report: pytest.TestReport | pytest.CollectReport, path: Path) -> None:
+    """Fail what is skipped for want of PyTorch and would not be run by `-m oracle` either."""
+    if report.skipped and "could not import 'torch" in str(report.longrepr) and not speaks_of_torch(path):
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} needs PyTorch, which speaks_of_torch in tests/conftest.py does not see"

@@ -1,0 +1,51 @@
+"""The order of tests, which the seed tells, and the tests that `-m oracle` runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.conftest import speaks_of_torch
+
+TESTS = Path(__file__).parent
+FILES = ["tests/test_dev.py", "tests/core/test_collector.py", "tests/core/test_tree.py"]
+
+
+def collected(seed: int, *arguments: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    variables = {**os.environ, "ADJOINT_TEST_SEED": str(seed)}
+    done = subprocess.run(command, env=variables, cwd=TESTS.parent, capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def test_seed_tells_the_order_and_a_file_stays_together() -> None:
+    orders = [collected(seed, *FILES) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+    for order in orders:
+        files = [name.partition("::")[0] for name in order]
+        assert len(list(dict.fromkeys(files))) == 1 + sum(a != b for a, b in pairwise(files))
+
+
+def test_fewer_files_keep_their_order() -> None:
+    several = collected(1, *FILES)
+    few = collected(1, FILES[0])
+    assert few == [name for name in several if name in few]
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("core/test_collector.py", False),
+        ("test_testing.py", True),  # looks for PyTorch within a test
+        ("functions/oracle.py", True),
+        ("functions/test_loss.py", True),  # imports what does
+        ("serialization/test_safetensors.py", True),
+    ],
+)
+def test_files_that_compare_with_pytorch_are_known(file: str, expected: bool) -> None:
+    assert speaks_of_torch(TESTS / file) == expected
