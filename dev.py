@@ -2,7 +2,7 @@
 
 The first call makes `.venv` beside this file from requirements.lock; later calls start at once. A `.venv` that was left
 half-made, or that was made from another lock, for another Python or in another place, is made anew. Calls may run side
-by side: one makes, the others wait.
+by side: one makes, the others wait. With ADJOINT_ORACLE=1 it is `.venv-oracle`, which has PyTorch too, to compare with.
 """
 
 import sys
@@ -20,6 +20,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import re
+import secrets
 import shutil
 import subprocess
 import sysconfig
@@ -29,9 +30,15 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
-VENV = ROOT / ".venv"
+VENV = ROOT / (".venv-oracle" if os.environ.get("ADJOINT_ORACLE") == "1" else ".venv")
 ORACLE = "torch==2.13.0"  # tests and benchmarks compare with it; not in the lock, for it is large and nothing needs it
 SAMPLING = ("expecttest==0.3.0",)  # which the tables of samples in torch.testing import
+SETTINGS = {
+    "ADJOINT_ORACLE=1": "test and bench compare with PyTorch too; `test -m oracle` runs only the tests that do",
+    "ADJOINT_NIGHTLY=1": "test runs the long tests as well, and then the others in ten orders",
+    "ADJOINT_TEST_SEED=n": "test repeats the order of that seed",
+}
+ORDERS = 10  # in which a nightly run has the tests once more each
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -44,6 +51,9 @@ def main(arguments: list[str]) -> int:
     print("python3 dev.py TASK [arguments]\n")
     for task, function in tasks.items():
         print(f"  {task:<7}{function.__doc__}")
+    print()
+    for setting, effect in SETTINGS.items():
+        print(f"  {setting:<21}{effect}")
     if name in ("help", "-h", "--help"):
         return 0
     print(f"\ndev.py: there is no task {name!r}", file=sys.stderr)
@@ -55,11 +65,31 @@ def demo(arguments: list[str]) -> NoReturn:
     run([str(ROOT / "examples" / "digits.py"), *arguments], os.environ)
 
 
-def test(arguments: list[str]) -> NoReturn:
-    """Run the tests, on all cores; arguments go to pytest. With ADJOINT_ORACLE=1, against PyTorch too."""
+def test(arguments: list[str]) -> int:
+    """Run the tests, on all cores, in an order of chance; arguments go to pytest."""
     workers = min(os.cpu_count() or 1, 8)
     os.chdir(ROOT)
-    run(["-m", "pytest", "-n", str(workers), *arguments], one_thread(), oracle=oracle_wanted())
+    command = ["-m", "pytest", "-n", str(workers), *arguments]
+    if os.environ.get("ADJOINT_NIGHTLY") != "1":
+        run(command, one_thread(), oracle=oracle_wanted())
+    return test_nightly(command)
+
+
+def test_nightly(command: list[str]) -> int:
+    """Run all tests with the long ones, then those of every day in ten orders; tell how each run ended."""
+    enter(oracle=oracle_wanted())
+    first = int(os.environ.get("ADJOINT_TEST_SEED") or secrets.randbelow(10**6))
+    runs = [("with the long tests", first, "1")]
+    runs += [(f"order {i + 1} of {ORDERS}", first + i, "") for i in range(ORDERS)]
+    ends, failed = [], False
+    for what, seed, nightly in runs:
+        variables = {**one_thread(), "ADJOINT_TEST_SEED": str(seed), "ADJOINT_NIGHTLY": nightly}
+        code = subprocess.run([interpreter(), *command], env=own(variables), close_fds=False, check=False).returncode
+        ends.append(f"ADJOINT_TEST_SEED={seed}, {what}: {f'FAILED, exit status {code}' if code else 'passed'}")
+        failed = failed or code != 0
+        say(ends[-1])
+    print("", *ends, sep="\n")
+    return int(failed)
 
 
 def lint(arguments: list[str]) -> NoReturn:
@@ -125,7 +155,14 @@ def names_a_place(text: str) -> str | None:
 
 
 def run(arguments: list[str], variables: Mapping[str, str], *, oracle: bool = False) -> NoReturn:
-    """Become the Python of `.venv`, which is made first if need be and not remade while this process uses it."""
+    """Become the Python of `.venv`."""
+    enter(oracle=oracle)
+    sys.stdout.flush()
+    os.execve(interpreter(), [str(interpreter()), *arguments], own(variables))
+
+
+def enter(*, oracle: bool) -> None:
+    """Make `.venv` first if need be, and see that it is not remade while this process uses it."""
     door = os.open(ROOT, os.O_RDONLY)
     os.set_inheritable(door, True)  # what this process becomes or starts holds the door too, even if this one is killed
     hold(door, fcntl.LOCK_SH)
@@ -136,8 +173,6 @@ def run(arguments: list[str], variables: Mapping[str, str], *, oracle: bool = Fa
         if oracle and not has_oracle():
             add_oracle()
         hold(door, fcntl.LOCK_SH)
-    sys.stdout.flush()
-    os.execve(interpreter(), [str(interpreter()), *arguments], own(variables))
 
 
 def hold(door: int, how: int) -> None:
@@ -150,7 +185,9 @@ def hold(door: int, how: int) -> None:
 
 
 def is_ready() -> bool:
-    """Tell whether `.venv` is whole and made for this lock, this Python and this place."""
+    """Tell whether `.venv` is whole, made for this lock, this Python and this place, and without an unwanted oracle."""
+    if has_oracle() and not oracle_wanted():
+        return False
     try:
         return marker().read_text() == fingerprint() and interpreter().exists()
     except (FileNotFoundError, NotADirectoryError):
@@ -201,8 +238,8 @@ def call(module: str, *arguments: str, seconds: float | None = None) -> None:
 
 
 def oracle_wanted() -> bool:
-    """Tell whether this run is to compare with PyTorch: where asked for, and in CI."""
-    return os.environ.get("ADJOINT_ORACLE", "") == "1" or os.environ.get("CI") == "true"
+    """Tell whether this run is to compare with PyTorch."""
+    return VENV.name == ".venv-oracle"
 
 
 def has_oracle() -> bool:

@@ -16,19 +16,26 @@ ROOT = Path(__file__).parents[1]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module dev.py at work in a folder of the test's, where it installs nothing."""
+def load() -> ModuleType:
+    """The module dev.py, anew."""
     spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module dev.py at work in a folder of the test's, where it installs nothing."""
+    module = load()
     for name in ("ROOT", "LOCK", "VENV"):
         monkeypatch.setattr(module, name, tmp_path / getattr(module, name).relative_to(ROOT))
     monkeypatch.setattr(module, "call", lambda *arguments, seconds=None: None)
     module.LOCK.write_text(LOCK)
     (tmp_path / "src").mkdir()
+    monkeypatch.chdir(ROOT)  # a task may go elsewhere
     return module
 
 
@@ -41,8 +48,12 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_without_a_task_all_are_listed() -> None:
     done = call()
     assert done.returncode == 0
-    tasks = [line.split()[0] for line in done.stdout.splitlines()[2:]]
-    assert tasks == ["demo", "test", "lint", "types", "stubs", "bench", "lock"]
+    _, tasks, settings = done.stdout.split("\n\n")
+    first_words = [line.split()[0] for line in tasks.splitlines()]
+    assert first_words == ["demo", "test", "lint", "types", "stubs", "bench", "lock"]
+    assert [line.split()[0].partition("=")[0] for line in settings.splitlines()] == [
+        "ADJOINT_ORACLE", "ADJOINT_NIGHTLY", "ADJOINT_TEST_SEED",
+    ]  # fmt: skip
 
 
 def test_unknown_task_is_refused() -> None:
@@ -106,6 +117,54 @@ def test_environment_is_stale_after_a_change_of(what: str, dev: ModuleType, monk
         case "marker":
             dev.marker().write_text("")
     assert not dev.is_ready()
+
+
+def test_environment_with_an_oracle_is_stale_where_none_is_wanted(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev.make()
+    for name in ("torch-2.13.0", "expecttest-0.3.0"):
+        installed = dev.site_packages() / f"{name}.dist-info"
+        installed.mkdir()
+        (installed / "RECORD").touch()
+    monkeypatch.setattr(dev, "oracle_wanted", lambda: True)
+    assert dev.is_ready()
+    monkeypatch.setattr(dev, "oracle_wanted", lambda: False)
+    assert not dev.is_ready()
+
+
+@pytest.mark.parametrize(("oracle", "folder"), [("1", ".venv-oracle"), ("", ".venv"), (None, ".venv")])
+def test_oracle_has_an_environment_of_its_own_even_in_ci(
+    oracle: str | None, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.delenv("ADJOINT_ORACLE", raising=False)
+    if oracle is not None:
+        monkeypatch.setenv("ADJOINT_ORACLE", oracle)
+    module = load()
+    assert module.VENV.name == folder
+    assert module.oracle_wanted() == (oracle == "1")
+
+
+@pytest.mark.parametrize("failing", [None, 3])
+def test_nightly_runs_the_long_tests_and_then_ten_orders(
+    failing: int | None, dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[tuple[str, str]] = []
+
+    def note(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        started.append((env["ADJOINT_TEST_SEED"], env["ADJOINT_NIGHTLY"]))
+        return subprocess.CompletedProcess(command, int(len(started) == failing))
+
+    monkeypatch.setattr(dev, "enter", lambda *, oracle: None)
+    monkeypatch.setattr(dev.subprocess, "run", note)
+    monkeypatch.setenv("ADJOINT_NIGHTLY", "1")
+    monkeypatch.setenv("ADJOINT_TEST_SEED", "7")
+    assert dev.test([]) == (failing is not None)
+    assert started == [("7", "1"), *((str(seed), "") for seed in range(7, 17))]
+    told = capsys.readouterr().out.splitlines()[1:]
+    assert [line.endswith("passed") for line in told] == [i + 1 != failing for i in range(11)]
+    assert told[2].startswith("ADJOINT_TEST_SEED=8, order 2 of 10: ")
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt(), subprocess.CalledProcessError(1, ["pip"])])
