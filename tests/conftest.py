@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import hashlib
 import os
 import re
 import secrets
 import shutil
 import tempfile
+import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -37,6 +40,31 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("nightly" if NIGHTLY else "ci")
+
+
+@pytest.fixture(autouse=True)
+def _each_test_for_itself(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Random numbers that the order's seed and the test's name tell, and settings that are left as they were found."""
+    import adjoint
+
+    adjoint.manual_seed(zlib.crc32(f"{SEED} {request.node.nodeid}".encode()))
+    before = _settings()
+    yield
+    assert _settings() == before, "this test leaves settings to those after it"
+
+
+def _settings() -> dict[str, Any]:
+    import adjoint as ad
+    from adjoint.core.mode import mode
+    from adjoint.core.printing import options
+
+    asked = (
+        ad.get_default_dtype, ad.get_num_threads, ad.get_float32_matmul_precision, ad.is_warn_always_enabled,
+        ad.are_deterministic_algorithms_enabled, ad.is_deterministic_algorithms_warn_only_enabled,
+        gc.isenabled, gc.get_freeze_count, np.geterr, np.get_printoptions,
+    )  # fmt: skip
+    printing = {f"printing {name}": getattr(options, name) for name in options.__slots__}
+    return {**{ask.__name__: ask() for ask in asked}, **printing, **vars(mode)}
 
 
 @pytest.fixture(autouse=True)
