@@ -1,14 +1,12 @@
-"""Settings for all tests: hypothesis profiles, a cache of their own, their order, the marks `nightly` and `oracle`."""
+"""Settings for all tests: hypothesis profiles, a cache, nothing left behind, the marks `nightly` and `oracle`."""
 
 from __future__ import annotations
 
 import atexit
 import functools
 import gc
-import hashlib
 import os
 import re
-import secrets
 import shutil
 import tempfile
 import zlib
@@ -19,12 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import order
+from tests.order import SEED
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
-
-# Tests run in an order of chance, since none may rest on another; who repeats an order gives its seed.
-SEED = os.environ.get("ADJOINT_TEST_SEED") or str(secrets.randbelow(10**6))
-os.environ["ADJOINT_TEST_SEED"] = SEED  # for workers, which must agree
 
 ROOT = Path(__file__).parents[1]
 TORCH = re.compile(r"""^ *(import|from) torch\b|["'](safetensors\.)?torch(\.[\w.]+)?["']""", re.MULTILINE)
@@ -92,25 +88,8 @@ def _unasking() -> None:
     overriding.uninstall()
 
 
-def pytest_report_header() -> str:
-    return f"order of tests: ADJOINT_TEST_SEED={SEED}"
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    if exitstatus == pytest.ExitCode.TESTS_FAILED:
-        terminalreporter.write_line(f"Tests ran in the order of ADJOINT_TEST_SEED={SEED}, which repeats it.")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
-    """Shuffle folders, then files, then tests within a file: what a file sets up once is set up once.
-
-    The seed and names alone decide which of two comes first, so fewer files have the order that they have among all.
-    """
-    report = yield
-    _refuse_a_test_that_never_runs(report, collector.path)
-    report.result.sort(key=lambda node: hashlib.blake2b(f"{SEED} {node.nodeid}".encode()).digest())
-    return report
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(order)  # as a plugin: hooks of a conftest do not see every folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -127,6 +106,13 @@ def speaks_of_torch(path: Path) -> bool:
     text = path.read_text(encoding="utf-8")
     shared = (ROOT / f"{name.replace('.', '/')}.py" for name in SHARED.findall(text))
     return bool(TORCH.search(text)) or any(speaks_of_torch(other) for other in shared if other.is_file())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    report = yield
+    _refuse_a_test_that_never_runs(report, collector.path)
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from tests.conftest import speaks_of_torch
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 FILES = ["tests/test_dev.py", "tests/core/test_collector.py", "tests/core/test_tree.py"]
 
 
-def collected(seed: int, *arguments: str) -> list[str]:
+def collected(seed: int, *arguments: str, folder: Path = ROOT) -> list[str]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
     variables = {**os.environ, "ADJOINT_TEST_SEED": str(seed)}
-    done = subprocess.run(command, env=variables, cwd=TESTS.parent, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
@@ -29,6 +30,21 @@ def test_seed_tells_the_order_and_a_file_stays_together() -> None:
     for order in orders:
         files = [name.partition("::")[0] for name in order]
         assert len(list(dict.fromkeys(files))) == 1 + sum(a != b for a, b in pairwise(files))
+
+
+def test_folders_within_folders_are_shuffled_too(tmp_path: Path) -> None:
+    """Pytest asks a conftest's hooks about a folder's contents only where it has been there before."""
+    within = tmp_path / "suite" / "part"
+    within.mkdir(parents=True)
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "suite" / "conftest.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.conftest import pytest_configure\n"
+    )
+    for i in range(6):
+        (within / f"test_{i}.py").write_text("def test_it(): ...\n")
+    one, other = (collected(seed, "suite", folder=tmp_path) for seed in (1, 2))
+    assert one != sorted(one) == sorted(other) != other
+    assert one != other
 
 
 def test_fewer_files_keep_their_order() -> None:
