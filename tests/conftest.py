@@ -51,8 +51,8 @@ def _each_test_for_itself(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _settings() -> dict[str, Any]:
     import adjoint as ad
-    from adjoint.core.mode import mode
-    from adjoint.core.printing import options
+    from adjoint.core.runtime.mode import mode
+    from adjoint.core.tensor.printing import options
 
     asked = (
         ad.get_default_dtype, ad.get_num_threads, ad.get_float32_matmul_precision, ad.is_warn_always_enabled,
