@@ -1,7 +1,7 @@
 """Mixed precision: where `autocast` is on, products take a lower precision, and what is sensitive takes float32.
 
-Each function says where it is declared what it does, by PyTorch's lists for the CPU
-(`functions/api/compute_dtype.py`). Gradients need nothing of it: each conversion has its own, so those of parameters have the parameters' type.
+Each function says where it is declared what it does, by PyTorch's lists for the CPU (`functions/api/compute_dtype.py`).
+Gradients need nothing of it: each conversion has its own, so those of parameters have the parameters' type.
 """
 
 from __future__ import annotations
