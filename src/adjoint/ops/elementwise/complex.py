@@ -74,8 +74,6 @@ def imag(x: Any) -> Any:
 
 def _sgn_dx(g: Any, x: Any, out: Any) -> Any:
     """What of g / |x| is at a right angle to x."""
-    from adjoint.ops.elementwise.arithmetic import abs
-
     size = abs(x)
     zero = size == 0
     return where(zero, 0.0, (g - real(g * conj(out)) * out) / where(zero, 1.0, size))
