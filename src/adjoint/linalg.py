@@ -18,7 +18,7 @@ from adjoint.functions.linalg.solve import (
     tensorinv,
     tensorsolve,
 )
-from adjoint.ops.linalg.inverse_det_solve import LinAlgError
+from adjoint.ops.linalg.matrices import LinAlgError
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",

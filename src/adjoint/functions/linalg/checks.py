@@ -7,7 +7,7 @@ from typing import Any
 from adjoint.core.op.spec import broadcast_shapes, describe
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.ops.linalg.inverse_det_solve import LinAlgError, first_fault
+from adjoint.ops.linalg.matrices import LinAlgError, first_fault
 
 
 def floating(name: str, A: Tensor) -> None:

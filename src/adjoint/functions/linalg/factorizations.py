@@ -14,7 +14,7 @@ from adjoint.functions.linalg import matmul
 from adjoint.functions.linalg.checks import floating, squares, stacked
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic
-from adjoint.ops.linalg import cholesky_qr, inverse_det_solve, packed_factors, triangular
+from adjoint.ops.linalg import cholesky_qr, matrices, packed_factors, triangular
 from adjoint.ops.multi_output import parts
 
 
@@ -63,7 +63,7 @@ def factored(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
     """Cholesky's factor, and errors by the name of what was called."""
     squares(name, A)
     out = cholesky_qr.cholesky(one_triangle(A, upper), name=name if raises else "")
-    return inverse_det_solve.adjoint(out) if upper else out
+    return matrices.adjoint(out) if upper else out
 
 
 def one_triangle(A: Tensor, upper: bool = False) -> Tensor:
@@ -73,8 +73,8 @@ def one_triangle(A: Tensor, upper: bool = False) -> Tensor:
     if readable and np.array_equal(array, np.swapaxes(array, -1, -2).conj()):
         return A
     x = A.detach()
-    read = inverse_det_solve.adjoint(x) if upper else x
-    above = inverse_det_solve.adjoint(gather.tril(read, -1))
+    read = matrices.adjoint(x) if upper else x
+    above = matrices.adjoint(gather.tril(read, -1))
     return arithmetic.add(A, arithmetic.sub(arithmetic.add(gather.tril(read), above), x))
 
 
@@ -137,11 +137,11 @@ def reflected(input: Tensor, tau: Tensor, other: Tensor, left: bool, turned: boo
     some = shape.narrow(input, -1, 0, k)
     m = some.array.shape[-2]
     v = packed_factors.lower(some) + constant(np.eye(m, k, dtype=some.array.dtype))
-    vt = inverse_det_solve.adjoint(v)
+    vt = matrices.adjoint(v)
     one, d = np.eye(k, dtype=bool), shape.unsqueeze(tau, -1)
     above = packed_factors.upper(matmul.matmul(vt, v)) * (~one).astype(some.array.dtype)
     middle = triangular.solve_triangular(d * above, packed_factors.diagonal(tau), upper=True, unitriangular=True)
-    middle = inverse_det_solve.adjoint(middle) if turned else middle
+    middle = matrices.adjoint(middle) if turned else middle
     if left:
         return other - matmul.matmul(v, matmul.matmul(middle, matmul.matmul(vt, other)))
     return other - matmul.matmul(matmul.matmul(matmul.matmul(other, v), middle), vt)

@@ -15,7 +15,7 @@ from adjoint.functions.linalg.factorizations import cholesky, qr
 from adjoint.functions.linalg.solve import solve_triangular
 from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
-from adjoint.ops.linalg import inverse_det_solve
+from adjoint.ops.linalg import matrices
 from adjoint.ops.linalg.lobpcg import eigenpairs, pair_shapes
 from adjoint.ops.multi_output import parts
 
@@ -32,16 +32,16 @@ def svd_lowrank(
     """
     a = A if M is None else A - shape.broadcast_to(M, tuple(A.array.shape))
     m, n = a.array.shape[-2:]
-    tall = inverse_det_solve.adjoint(a) if m < n else a
+    tall = matrices.adjoint(a) if m < n else a
     basis = _range(tall, 6 if q is None else q, 2 if niter is None else niter)
-    u, s, vh = svd(matmul.matmul(inverse_det_solve.adjoint(basis), tall), False)
-    u, v = matmul.matmul(basis, u), inverse_det_solve.adjoint(vh)
+    u, s, vh = svd(matmul.matmul(matrices.adjoint(basis), tall), False)
+    u, v = matmul.matmul(basis, u), matrices.adjoint(vh)
     return (v, s, u) if m < n else (u, s, v)
 
 
 def _range(A: Tensor, q: int, niter: int) -> Tensor:
     """An orthonormal basis of about what A makes of all vectors."""
-    turned = inverse_det_solve.adjoint(A)
+    turned = matrices.adjoint(A)
     found = qr(matmul.matmul(A, random.randn(A.array.shape[-1], q, dtype=A.dtype))).Q
     for _ in range(niter):
         found = qr(matmul.matmul(turned, found)).Q
@@ -108,9 +108,9 @@ def lobpcg(
     near = constant(np.eye(m, dtype=kind)) if iK is None else iK.detach()
     if B is not None:  # with B = L Lᵀ the pairs are those of L⁻¹ A L⁻ᵀ, and their vectors are Lᵀ v
         L = cholesky(B)
-        turned = inverse_det_solve.adjoint(L)
-        half = inverse_det_solve.adjoint(solve_triangular(L, A, upper=False))
-        A = inverse_det_solve.adjoint(solve_triangular(L, half, upper=False))
+        turned = matrices.adjoint(L)
+        half = matrices.adjoint(solve_triangular(L, A, upper=False))
+        A = matrices.adjoint(solve_triangular(L, half, upper=False))
         start = matmul.matmul(turned.detach(), start)
         near = matmul.matmul(matmul.matmul(turned.detach(), near), L.detach())
     packed = eigenpairs(A, start, near, tol=tolerance, **settings)

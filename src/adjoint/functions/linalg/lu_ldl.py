@@ -14,7 +14,7 @@ from adjoint.functions.linalg import matmul
 from adjoint.functions.linalg.checks import no_faults, one_type, solvable, squares
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise.complex import conj, is_complex
-from adjoint.ops.linalg import inverse_det_solve, ldl, packed_factors, triangular
+from adjoint.ops.linalg import ldl, matrices, packed_factors, triangular
 from adjoint.ops.linalg import lu as elimination
 from adjoint.ops.multi_output import parts
 
@@ -145,17 +145,17 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     P = elimination.exchanged(pivots, rows=LU.array.shape[-1], dtype=LU.array.dtype)
     if adjoint and is_complex(LU):
         LU = conj(LU)
-    x = B if left else inverse_det_solve.transposed(B)
+    x = B if left else matrices.transposed(B)
     if left != adjoint:
-        x = matmul.matmul(inverse_det_solve.transposed(P), x)
+        x = matmul.matmul(matrices.transposed(P), x)
         x = triangular.solve_triangular(LU, x, upper=False, unitriangular=True)
         x = triangular.solve_triangular(LU, x, upper=True)
     else:
-        turned = inverse_det_solve.transposed(LU)
+        turned = matrices.transposed(LU)
         x = triangular.solve_triangular(turned, x, upper=False)
         x = triangular.solve_triangular(turned, x, upper=True, unitriangular=True)
         x = matmul.matmul(P, x)
-    return named(x if left else inverse_det_solve.transposed(x), "LinalgLuSolveBackward0")
+    return named(x if left else matrices.transposed(x), "LinalgLuSolveBackward0")
 
 
 @with_out

@@ -19,7 +19,7 @@ from adjoint.functions.reduction.reduce import squared_size
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.elementwise.complex import real
-from adjoint.ops.linalg import eig_svd, inverse_det_solve, triangular
+from adjoint.ops.linalg import eig_svd, inverse_det_solve, matrices, triangular
 from adjoint.ops.linalg import lstsq as least_squares
 from adjoint.ops.reduction import reduction
 
@@ -90,9 +90,9 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, raises: bool) -> Tensor
     if left:
         out = inverse_det_solve.solve(A, b, name=name if raises else "")
     else:
-        left, right = inverse_det_solve.transposed(A), inverse_det_solve.transposed(b)
+        left, right = matrices.transposed(A), matrices.transposed(b)
         turned = inverse_det_solve.solve(left, right, name=name if raises else "")
-        out = inverse_det_solve.transposed(turned)
+        out = matrices.transposed(turned)
     return shape.squeeze(out, -1) if vector else out
 
 
@@ -109,9 +109,9 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     if left:
         return triangular.solve_triangular(A, B, upper=upper, unitriangular=unitriangular)
     turned = triangular.solve_triangular(
-        inverse_det_solve.transposed(A), inverse_det_solve.transposed(B), upper=not upper, unitriangular=unitriangular
+        matrices.transposed(A), matrices.transposed(B), upper=not upper, unitriangular=unitriangular
     )
-    return inverse_det_solve.transposed(turned)
+    return matrices.transposed(turned)
 
 
 @with_out

@@ -14,7 +14,7 @@ from adjoint.functions.linalg.checks import one_type, solvable, squares
 from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import transcendental
-from adjoint.ops.linalg import inverse_det_solve, triangular
+from adjoint.ops.linalg import matrices, triangular
 
 __all__ = [
     "cholesky", "cholesky_inverse", "cholesky_solve", "det", "frobenius_norm", "geqrf", "inverse", "logdet", "lu",
@@ -90,9 +90,9 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 
 def _by_triangle(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
-    lower = inverse_det_solve.adjoint(triangle) if upper else triangle
+    lower = matrices.adjoint(triangle) if upper else triangle
     half = triangular.solve_triangular(lower, b, upper=False)
-    return triangular.solve_triangular(inverse_det_solve.adjoint(lower), half, upper=True)
+    return triangular.solve_triangular(matrices.adjoint(lower), half, upper=True)
 
 
 @public()
@@ -114,7 +114,7 @@ def triangular_solve(
         )
     squares("triangular_solve", A)
     solvable("triangular_solve", A, input, True)
-    a = inverse_det_solve.transposed(A) if transpose else A
+    a = matrices.transposed(A) if transpose else A
     x = triangular.solve_triangular(a, input, upper=upper != transpose, unitriangular=unitriangular)
     lead = x.array.shape[:-2]
     return Triangular(named(x, "TriangularSolveBackward0"), shape.broadcast_to(A, (*lead, *A.array.shape[-2:])).clone())
@@ -133,7 +133,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Singular:
     """U, S and V with input = U diag(S) Vᵀ; U and V are square unless `some`, and zeros unless `compute_uv`."""
     if compute_uv:
         u, s, vh = eig_svd.svd(input, not some)
-        return Singular(u, s, inverse_det_solve.adjoint(vh))
+        return Singular(u, s, matrices.adjoint(vh))
     s = eig_svd.svdvals(input)
     lead, (m, n) = input.array.shape[:-2], input.array.shape[-2:]
     u, v = (constant(np.zeros((*lead, k, k), input.array.dtype)) for k in (m, n))

@@ -5,14 +5,16 @@ Modules, in reading order:
 - `fft`: Discrete Fourier transforms over several dimensions: of complex numbers, and between real ones and half a
   spectrum.
 - `matmul`: Products of matrices, and stacks of them.
+- `matrices`: What all ops of matrices share: transposition, specs of their results, and the error for numbers that
+  they refuse.
+- `packed_factors`: Results of several parts, of matrices: one array (…, n), each part flattened, one after another.
+- `triangular`: Triangular systems of equations, by substitution in blocks.
+- `lu`: The factors P L U of stacks of matrices, by elimination with row exchanges.
 - `inverse_det_solve`: Inverses, determinants and solutions of stacks of matrices.
 - `lstsq`: Pseudoinverses and least squares of stacks of matrices.
 - `matrix_exp`: The exponential of square matrices.
-- `packed_factors`: Results of several parts, of matrices: one array (…, n), each part flattened, one after another.
-- `triangular`: Triangular systems of equations, by substitution in blocks.
 - `cholesky_qr`: Cholesky's factor, and Q and R, of stacks of matrices.
 - `ldl`: The factors L D Lᵀ of symmetric matrices, by elimination with diagonal pivots.
-- `lu`: The factors P L U of stacks of matrices, by elimination with row exchanges.
 - `eig_svd`: Eigenvalues and singular values of stacks of matrices, and their vectors.
 - `lobpcg`: A few extreme eigenvalues of large symmetric matrices, and their vectors, by products with few vectors.
 """

@@ -13,8 +13,8 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import describe
-from adjoint.ops.linalg.inverse_det_solve import INFO, LinAlgError, adjoint, first_fault, one_info, same
 from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, one_info, same
 from adjoint.ops.linalg.packed_factors import Shapes, lower, packed, packed_spec, triangle, unpacked
 from adjoint.ops.linalg.triangular import solve_triangular
 from adjoint.ops.movement.movement import cat, slice

@@ -16,8 +16,9 @@ from adjoint.core.op.spec import Spec, describe
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
-from adjoint.ops.linalg.inverse_det_solve import LinAlgError, adjoint, solve, transposed
+from adjoint.ops.linalg.inverse_det_solve import solve
 from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matrices import LinAlgError, adjoint, transposed
 from adjoint.ops.linalg.packed_factors import Shapes, diagonal, over_gaps, packed, packed_spec, unpacked
 from adjoint.ops.movement.movement import reshape, slice
 from adjoint.ops.reduction import reduction

@@ -13,53 +13,20 @@ from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes, describe
 from adjoint.ops.elementwise.complex import conj, imag, is_complex, joined
+from adjoint.ops.linalg.lu import zero_pivots
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.movement.movement import reshape, swap
+from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, one_info, same, solution, transposed
+from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction import reduction
-
-INFO = np.dtype(np.int32)
-
-
-class LinAlgError(RuntimeError):
-    """The numbers in a matrix do not allow what was asked for: it is singular, or not positive-definite."""
-
-
-def same(x: Any) -> Spec:
-    """Spec of matrices like x."""
-    return Spec(x.shape, x.dtype)
 
 
 def _number(x: Any) -> Spec:
     return Spec(x.shape[:-2], x.dtype)
 
 
-def one_info(x: Any) -> Spec:
-    """Spec of an integer for each matrix of x."""
-    return Spec(x.shape[:-2], INFO)
-
-
-def transposed(x: Any) -> Any:
-    """Matrices with rows and columns exchanged."""
-    return swap(x, -1, -2)
-
-
-def adjoint(x: Any) -> Any:
-    """Matrices transposed and conjugated."""
-    turned = transposed(x)
-    return conj(turned) if is_complex(x) else turned
-
-
 def spread(g: Any) -> Any:
     """Numbers as 1 × 1 matrices."""
     return reshape(g, shape=(*g.shape, 1, 1))
-
-
-def first_fault(info: Any) -> tuple[str, int] | None:
-    """Of the numbers that a factorisation gave of its matrices the first that is not 0, and words for where it is."""
-    at = np.flatnonzero(info)
-    if not at.size:
-        return None
-    return (f"(Batch element {at[0]}): " if np.ndim(info) else ""), int(np.ravel(info)[at[0]])
 
 
 def _one_by_one(function: Any, *stacks: Any) -> Any:
@@ -82,8 +49,6 @@ def singular_at(x: Any) -> Any:
 
 
 def _zeros(x: Any) -> Any:
-    from adjoint.ops.linalg.lu import zero_pivots
-
     found = np.zeros(x.shape[:-2], INFO)
     singular = np.asarray(np.linalg.slogdet(x)[0] == 0)
     if singular.any():
@@ -162,13 +127,6 @@ def _sign_dx(g: Any, x: Any, out: Any) -> Any:
 def sign_of_det(x: Any) -> Any:
     """The sign of the determinant."""
     return np.linalg.slogdet(x)[0]
-
-
-def solution(a: Any, b: Any, **_: Any) -> Spec:
-    """Spec of the x with a x = b."""
-    if a.shape[-1] != b.shape[-2]:
-        raise ValueError(f"sizes differ, {a.shape[-1]} and {b.shape[-2]}")
-    return Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
 
 
 @primitive(

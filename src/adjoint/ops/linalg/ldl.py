@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.complex import conj, is_complex
-from adjoint.ops.linalg.inverse_det_solve import solution
+from adjoint.ops.linalg.matrices import solution
 from adjoint.ops.linalg.packed_factors import Shapes, packed, packed_spec, pivot_size
 
 GROWTH = (1 + 17**0.5) / 8  # Bunch and Kaufman's threshold, for which the elements grow least

@@ -11,8 +11,8 @@ from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.eig_svd import eigh, eigh_shapes
-from adjoint.ops.linalg.inverse_det_solve import transposed
 from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matrices import transposed
 from adjoint.ops.linalg.packed_factors import Shapes, packed, unpacked
 from adjoint.ops.movement.movement import reshape
 

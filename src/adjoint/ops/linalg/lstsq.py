@@ -12,8 +12,8 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.ops.linalg.inverse_det_solve import adjoint
 from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matrices import adjoint
 
 Shape = tuple[int, ...]
 RANK = np.dtype(np.int64)

@@ -9,8 +9,8 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import where
-from adjoint.ops.linalg.inverse_det_solve import INFO, transposed
 from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matrices import INFO, transposed
 from adjoint.ops.linalg.packed_factors import integers, lower, packed, packed_spec, pivot_size, unpacked, upper
 from adjoint.ops.linalg.triangular import solve_triangular, substitute
 from adjoint.ops.movement.movement import cat, slice

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.families import primitive
-from adjoint.ops.linalg.inverse_det_solve import same, transposed
+from adjoint.ops.linalg.matrices import same, transposed
 from adjoint.ops.movement.movement import cat, slice
 
 # Of Padé's approximants of these degrees, the largest norm for which the error is a rounding error of float64, from

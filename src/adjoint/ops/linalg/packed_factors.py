@@ -12,7 +12,7 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or
 from adjoint.ops.elementwise.select import where
-from adjoint.ops.linalg.inverse_det_solve import INFO, transposed
+from adjoint.ops.linalg.matrices import INFO, transposed
 from adjoint.ops.movement.movement import reshape, slice
 
 Shape = tuple[int, ...]

@@ -8,8 +8,8 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.ops.elementwise.select import where
-from adjoint.ops.linalg.inverse_det_solve import solution, transposed
 from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matrices import solution, transposed
 
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
 

@@ -1,0 +1,53 @@
+"""What all ops of matrices share: transposition, specs of their results, and the error for numbers that they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.ops.elementwise.complex import conj, is_complex
+from adjoint.ops.movement.movement import swap
+
+INFO = np.dtype(np.int32)
+
+
+class LinAlgError(RuntimeError):
+    """The numbers in a matrix do not allow what was asked for: it is singular, or not positive-definite."""
+
+
+def same(x: Any) -> Spec:
+    """Spec of matrices like x."""
+    return Spec(x.shape, x.dtype)
+
+
+def one_info(x: Any) -> Spec:
+    """Spec of an integer for each matrix of x."""
+    return Spec(x.shape[:-2], INFO)
+
+
+def solution(a: Any, b: Any, **_: Any) -> Spec:
+    """Spec of the x with a x = b."""
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"sizes differ, {a.shape[-1]} and {b.shape[-2]}")
+    return Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+
+
+def transposed(x: Any) -> Any:
+    """Matrices with rows and columns exchanged."""
+    return swap(x, -1, -2)
+
+
+def adjoint(x: Any) -> Any:
+    """Matrices transposed and conjugated."""
+    turned = transposed(x)
+    return conj(turned) if is_complex(x) else turned
+
+
+def first_fault(info: Any) -> tuple[str, int] | None:
+    """Of the numbers that a factorisation gave of its matrices the first that is not 0, and words for where it is."""
+    at = np.flatnonzero(info)
+    if not at.size:
+        return None
+    return (f"(Batch element {at[0]}): " if np.ndim(info) else ""), int(np.ravel(info)[at[0]])
