@@ -51,15 +51,15 @@ def _declared() -> Iterator[tuple[str, list[Any]]]:
     from adjoint.core.op.op import Op
 
     for package in (ops, functions):
-        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
-            module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for info in sorted(pkgutil.walk_packages(package.__path__, f"{package.__name__}."), key=lambda info: info.name):
+            module = importlib.import_module(info.name)
             found: dict[int, Op] = {}
             for value in vars(module).values():
                 op = value if isinstance(value, Op) else getattr(value, "op", None)
                 if isinstance(op, Op) and op.evaluate.__module__ == module.__name__:
                     found.setdefault(id(op), op)
             if found:
-                yield f"{package.__name__.split('.')[-1]}/{info.name}.py", sorted(found.values(), key=_line)
+                yield f"{info.name.removeprefix('adjoint.').replace('.', '/')}.py", sorted(found.values(), key=_line)
 
 
 def _line(op: Any) -> int:
