@@ -106,6 +106,7 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.indexing import getitem as _index
     from adjoint.functions.indexing.gather import *
     from adjoint.functions.linalg.matmul import *
+    from adjoint.functions.linalg.norms import *
     from adjoint.functions.reduction.reduce import *
     from adjoint.functions.shape.join import *
     from adjoint.functions.shape.shape import *

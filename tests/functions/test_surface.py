@@ -12,8 +12,8 @@ import adjoint as ad
 from adjoint.functions.api.publish import in_place, public
 
 MODULES = [
-    "creation.creation", "linalg.einsum", "indexing.gather", "shape.join", "linalg.matmul", "elementwise.pointwise",
-    "creation.random", "reduction.reduce", "shape.shape",
+    "creation.creation", "linalg.einsum", "indexing.gather", "shape.join", "linalg.matmul", "linalg.norms",
+    "elementwise.pointwise", "creation.random", "reduction.reduce", "shape.shape",
 ]  # fmt: skip
 NAMES = [(m, name) for m in MODULES for name in importlib.import_module(f"adjoint.functions.{m}").__all__]
 

@@ -97,7 +97,8 @@ def add_rows(module: ModuleType, name: str) -> None:
             names[attribute] = value = find_name(row)
             return value
         if name in FOLDERS and not attribute.startswith("__") and PathFinder.find_spec(row, module.__path__) is None:
-            value = getattr(import_module(f"{PACKAGE}.{FOLDERS[name]}"), attribute, None)
+            homes = (import_module(f"{PACKAGE}.{home}") for home in FOLDERS[name].split())
+            value = next((value for home in homes if (value := getattr(home, attribute, None)) is not None), None)
             if value is not None:
                 return value
         if found_before is not None:

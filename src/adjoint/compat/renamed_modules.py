@@ -87,8 +87,8 @@ _MOVES = {
     ("functions", "functions.indexing"): "gather getitem=index scatter traced_masks=masked",
     ("functions", "functions.linalg"): """
         checks=matrices distance eig_svd=linalg_spectrum einsum factorizations=linalg_factors low_rank
-        lu_ldl=linalg_lu matmul=linear matrix_functions=linalg_products norms_det=linalg_norms products
-        solve=linalg_solving
+        lu_ldl=linalg_lu matmul=linear matrix_functions=linalg_products norms=reduce norms_det=linalg_norms
+        products solve=linalg_solving
     """,
     ("functions", "functions.loss"): """
         classification ctc=sequence_loss margin=margin_loss similarity=comparing_loss
@@ -157,7 +157,7 @@ _MOVES = {
     """,
 }
 
-# What a folder is now was a module: where its names are.
+# What a folder is now was a module: where its names are, searched in order.
 FOLDERS = {
     "autograd.engine": "autograd.engine.engine",
     "autograd.function": "autograd.function.function",
@@ -167,7 +167,7 @@ FOLDERS = {
     "core.tensor": "core.tensor.tensor",
     "distributions.kl": "distributions.kl.registry",
     "functions.creation": "functions.creation.creation",
-    "functions.linalg": "functions.linalg.top_level_names",
+    "functions.linalg": "functions.linalg.top_level_names functions.linalg.norms",
     "functions.loss": "functions.loss.regression",
     "functions.shape": "functions.shape.shape",
     "nn.containers": "nn.containers.containers",
@@ -182,9 +182,13 @@ FOLDERS = {
 
 
 def _read_moves() -> dict[str, str]:
-    """Return the new name of each old one, without the package."""
-    pairs = [(old, new, move.partition("=")) for (old, new), moves in _MOVES.items() for move in moves.split()]
-    return {f"{old}.{before or name}": f"{new}.{name}" for old, new, (name, _, before) in pairs}
+    """Return the new name of each old one, without the package; the new names of what is several modules now."""
+    moved: dict[str, str] = {}
+    for (folder, now), moves in _MOVES.items():
+        for name, _, before in (move.partition("=") for move in moves.split()):
+            old = f"{folder}.{before or name}"
+            moved[old] = f"{moved[old]} {now}.{name}" if old in moved else f"{now}.{name}"
+    return moved
 
 
 RENAMED = _read_moves()

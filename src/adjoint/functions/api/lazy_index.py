@@ -84,7 +84,7 @@ FUNCTIONS: dict[str, str] = {
     "linalg.einsum": "einsum",
     "linalg.low_rank": "lobpcg pca_lowrank svd_lowrank",
     "linalg.products": "chain_matmul tensordot vander",
-    "linalg.top_level_names": "frobenius_norm lu_unpack norm_except_dim nuclear_norm",
+    "linalg.top_level_names": "lu_unpack",
     "loss.similarity": "bilinear pairwise_distance",
     "nn.channel_ops": "channel_shuffle native_channel_shuffle",
     "nn.conv_transpose": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",

@@ -12,6 +12,7 @@ Modules, in reading order:
   matrices.
 - `eig_svd`: Eigenvalues and singular values of stacks of matrices.
 - `norms_det`: Numbers of matrices and vectors: norms, condition, rank, determinants.
+- `norms`: Norms under the names that stand at the top of the library, which differ from those of `adjoint.linalg`.
 - `products`: Further products: sums of matrix products, of outer products, over chosen dimensions.
 - `low_rank`: The largest singular values, and the extreme eigenvalues, of large matrices, by products with few
   vectors.

@@ -13,6 +13,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import in_float32, sensitive
 from adjoint.functions.api.dim_args import all_dims, one_dim
 from adjoint.functions.api.publish import named, public
+from adjoint.functions.linalg import norms
 from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
@@ -32,7 +33,7 @@ __all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
 @in_float32
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """‖input - other‖ₚ; at 0 the gradient is 0."""
-    return named(reduce.norm(arithmetic.sub(input, other), p), "DistBackward0")
+    return named(norms.norm(arithmetic.sub(input, other), p), "DistBackward0")
 
 
 @sensitive
@@ -53,7 +54,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if p == 2 and (compute_mode == MODES[1] or (compute_mode == MODES[0] and many)):
         return named(_by_products(x1, x2), "CdistBackward0")
     gaps = arithmetic.sub(shape.unsqueeze(x1, -2), shape.unsqueeze(x2, -3))
-    return named(reduce.norm(gaps, p, -1), "CdistBackward0")
+    return named(norms.norm(gaps, p, -1), "CdistBackward0")
 
 
 def _by_products(x: Any, y: Any) -> Tensor:
@@ -77,13 +78,13 @@ def _gaps(x: Any) -> Any:
 
 
 def _distances(x: Any, p: float) -> Any:
-    return reduce.norm(_gaps(x), p, -1)
+    return norms.norm(_gaps(x), p, -1)
 
 
 def _pdist_dx(g: Any, x: Any, p: float) -> Any:
     """The gradient of each distance, taken to both of its rows."""
     gaps = _gaps(x)
-    distances = reduce.norm(gaps, p, -1, True)
+    distances = norms.norm(gaps, p, -1, True)
     zero = comparison.eq(distances, 0.0)
     safe = select.where(zero, 1.0, distances)
     size = arithmetic.abs(gaps)
@@ -135,7 +136,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
-    length = reduce.norm(input, p, tuple(d for d in range(input.ndim) if d != axis), True)
+    length = norms.norm(input, p, tuple(d for d in range(input.ndim) if d != axis), True)
     scale = arithmetic.div(maxnorm, arithmetic.add(length, 1e-7))
     factor = select.where(comparison.gt(length, maxnorm), scale, np.ones((), input.array.dtype))
     return named(arithmetic.mul(input, factor), "RenormBackward0")

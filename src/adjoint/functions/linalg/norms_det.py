@@ -78,7 +78,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
             f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have "
             "an identity"
         )
-    return reduce.norm(x, ord, dim, keepdim, dtype=dtype)
+    return reduce.power_norm(x, ord, dim, keepdim, dtype=dtype)
 
 
 def _real_order(name: str, ord: Any) -> None:
@@ -124,7 +124,7 @@ def matrix_norm(
     if rows == columns:
         raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
     if ord == "fro":
-        return reduce.norm(A, 2, (rows, columns), keepdim, dtype=dtype)
+        return reduce.power_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
     x = A if dtype is None else select.cast(A, dtype=numpy_dtype(dtype))
     if ord in ("nuc", 2, -2):
         floating(name, A)

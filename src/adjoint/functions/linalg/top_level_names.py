@@ -11,15 +11,13 @@ from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import named, public
 from adjoint.functions.linalg import eig_svd, factorizations, lu_ldl, matrix_functions, norms_det, solve
 from adjoint.functions.linalg.checks import one_type, solvable, squares
-from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import transcendental
 from adjoint.ops.linalg import matrices, triangular
 
 __all__ = [
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "frobenius_norm", "geqrf", "inverse", "logdet", "lu",
-    "lu_solve", "lu_unpack", "matrix_exp", "norm_except_dim", "nuclear_norm", "orgqr", "ormqr", "pinverse", "qr",
-    "slogdet", "svd", "triangular_solve",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "logdet", "lu", "lu_solve",
+    "lu_unpack", "matrix_exp", "orgqr", "ormqr", "pinverse", "qr", "slogdet", "svd", "triangular_solve",
 ]  # fmt: skip
 
 
@@ -158,29 +156,3 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A X = input, of the A whose factors `lu` gave."""
     return lu_ldl.lu_solve(LU_data, LU_pivots, input)
-
-
-@with_out
-def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Σ of the singular values, over two dimensions."""
-    if isinstance(dim, bool):
-        dim, keepdim = None, dim
-    return norms_det.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
-
-
-@with_out
-def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """√Σ x² over at most two dimensions."""
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if len(dims) > 2:
-        raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
-    return reduce.norm(input, 2, dims or None, keepdim)
-
-
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """(Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
-    if dim == -1:
-        return reduce.norm(v, pow)
-    if not v.ndim:
-        raise IndexError(f"norm_except_dim: Dimension specified as {dim} but tensor has no dimensions")
-    return reduce.norm(v, pow, tuple(d for d in range(v.ndim) if d != dim), True) if v.ndim > 1 else abs(v)

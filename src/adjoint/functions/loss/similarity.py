@@ -10,8 +10,8 @@ from adjoint.functions.api.compute_dtype import in_float32, sensitive
 from adjoint.functions.api.publish import named
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.matmul import linear as _linear
+from adjoint.functions.linalg.norms import norm
 from adjoint.functions.loss.regression import named_reduction, reduced
-from adjoint.functions.reduction.reduce import norm
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select, transcendental
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction

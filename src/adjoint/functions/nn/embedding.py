@@ -10,7 +10,7 @@ from adjoint.core.op.op import apply
 from adjoint.core.runtime.mode import Scope
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.publish import named
-from adjoint.functions.reduction import reduce
+from adjoint.functions.linalg import norms
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -86,7 +86,7 @@ def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type:
     with Scope(recording=False):
         ones = constant(np.ones(input.array.shape, np.int64))
         met = comparison.gt(indexing.index_add(ones, input, shape=(rows,), pattern=(0,)), 0)
-        size: Any = reduce.norm(weight.detach(), norm_type, 1, True)
+        size: Any = norms.norm(weight.detach(), norm_type, 1, True)
         long = comparison.logical_and(movement.reshape(met, shape=(rows, 1)), comparison.gt(size, max_norm))
         weight.detach().mul_(select.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
     return weight

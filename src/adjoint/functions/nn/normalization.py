@@ -14,7 +14,7 @@ from adjoint.functions.api.compute_dtype import in_float32, normalizing
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import into
 from adjoint.functions.elementwise.pointwise import clamp
-from adjoint.functions.reduction.reduce import norm
+from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
 from adjoint.ops.nn.normalization import composed, moments, standardize, with_moments

@@ -31,7 +31,7 @@ from adjoint.ops.reduction import variance as deviation
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
-    "min", "norm", "prod", "sort", "std", "sum", "topk", "var",
+    "min", "prod", "sort", "std", "sum", "topk", "var",
 ]  # fmt: skip
 
 IN_ROWS = {name: Routine(name) for name in ("max", "min")}
@@ -260,6 +260,14 @@ def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correct
     return variance if of is deviation.variance else deviation.root(variance)
 
 
+def cast_floats(input: Tensor, dtype: Any) -> Tensor:
+    """`input`, in type `dtype` if that is given. Raises RuntimeError for integers."""
+    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
+    if not is_floating(x.array):
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    return x
+
+
 def squared_size(x: Any) -> Any:
     """|x|²: of complex numbers the sum of the squares of both parts, which is real."""
     if not is_complex(x):
@@ -267,20 +275,13 @@ def squared_size(x: Any) -> Any:
     return arithmetic.add(arithmetic.square(real(x)), arithmetic.square(imag(x)))
 
 
-@public()
 @in_float32
-def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; "nuc": Σ of singular values; ±inf: extremes; 0 counts. Slope 0 at 0.
+def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; ±inf: extremes; 0 counts. Its slope at 0 is taken as 0.
 
     Raises RuntimeError for integers.
     """
-    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
-    if not is_floating(x.array):
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
-    if p == "nuc":
-        from adjoint.functions.linalg.top_level_names import nuclear_norm
-
-        return nuclear_norm(x, dim, keepdim)
+    x = cast_floats(input, dtype)
     axes = all_dims(dim, x.ndim)
     power = 2.0 if p in ("fro", None) else float(p)
 

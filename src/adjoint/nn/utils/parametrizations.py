@@ -9,8 +9,8 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty, eye, zeros
 from adjoint.functions.linalg.factorizations import geqrf, householder_product
 from adjoint.functions.linalg.matrix_functions import matrix_exp
+from adjoint.functions.linalg.norms import norm_except_dim
 from adjoint.functions.linalg.solve import solve
-from adjoint.functions.linalg.top_level_names import norm_except_dim
 from adjoint.functions.shape.join import cat
 from adjoint.nn import functional as F
 from adjoint.nn.layers.conv_transpose import TransposedConvolution

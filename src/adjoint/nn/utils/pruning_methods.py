@@ -10,7 +10,8 @@ from adjoint.core.runtime.mode import Scope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import ones_like, zeros_like
 from adjoint.functions.creation.random import rand, rand_like
-from adjoint.functions.reduction.reduce import norm, topk
+from adjoint.functions.linalg.norms import norm
+from adjoint.functions.reduction.reduce import topk
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",

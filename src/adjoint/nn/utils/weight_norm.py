@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from adjoint.functions.linalg.top_level_names import norm_except_dim
+from adjoint.functions.linalg.norms import norm_except_dim
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 from adjoint.nn.module.uninitialized import refuse_lazy

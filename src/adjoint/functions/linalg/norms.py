@@ -1,0 +1,58 @@
+"""Norms under the names that stand at the top of the library, which differ from those of `adjoint.linalg`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.dim_args import Dims
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import public
+from adjoint.functions.reduction.reduce import cast_floats, power_norm
+
+__all__ = ["frobenius_norm", "norm", "norm_except_dim", "nuclear_norm"]
+
+
+@public()
+def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; "nuc": Σ of singular values; ±inf: extremes; 0 counts. Slope 0 at 0.
+
+    Raises RuntimeError for integers.
+    """
+    if p == "nuc":
+        return _sum_singular_values(input, dim, keepdim, dtype)
+    return power_norm(input, p, dim, keepdim, dtype=dtype)
+
+
+@in_float32
+def _sum_singular_values(input: Tensor, dim: Dims, keepdim: bool, dtype: Any) -> Tensor:
+    return nuclear_norm(cast_floats(input, dtype), dim, keepdim)
+
+
+@with_out
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Σ of the singular values, over two dimensions."""
+    from adjoint.functions.linalg import norms_det  # decompositions, which few programs need
+
+    if isinstance(dim, bool):
+        dim, keepdim = None, dim
+    return norms_det.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+
+
+@with_out
+def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """√Σ x² over at most two dimensions."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
+    return power_norm(input, 2, dims or None, keepdim)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """(Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
+    if dim == -1:
+        return power_norm(v, pow)
+    if not v.ndim:
+        raise IndexError(f"norm_except_dim: Dimension specified as {dim} but tensor has no dimensions")
+    return power_norm(v, pow, tuple(d for d in range(v.ndim) if d != dim), True) if v.ndim > 1 else abs(v)
