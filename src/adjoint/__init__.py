@@ -27,7 +27,7 @@ Modules, in reading order:
   functions.
 - `library`: `adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
 - `compiler`: From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run.
-- `compat`: All that exists only so that PyTorch programs run, from one table of names.
+- `compat`: What exists only for the sake of PyTorch's names, from one table of them: nothing but the top imports it.
 """
 
 from __future__ import annotations

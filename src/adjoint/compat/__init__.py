@@ -1,4 +1,4 @@
-"""All that exists only so that PyTorch programs run, from one table of names. Nothing else imports it.
+"""What exists only for the sake of PyTorch's names, from one table of them: nothing but the top imports it.
 
 Modules, in reading order:
 

@@ -28,7 +28,7 @@ def compile(function: Callable[..., Any] | None = None, *, fallback: bool | None
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
     A step that cannot be compiled raises TraceError, which names the line; with `fallback` it runs eagerly instead,
-    after one warning. So it does in programs written for PyTorch (`adjoint.run`) that do not ask for `fullgraph`.
+    after one warning. So it does where adjoint stands in for PyTorch (`adjoint.run`), unless `fullgraph` is asked for.
     Without llvmlite `compile` says so once and returns `function` itself. torch.compile's options are accepted; but for
     `disable`, and `fullgraph` there, they choose among compilers, and change nothing. Others raise TypeError.
     """
