@@ -18,13 +18,13 @@ from adjoint.core.graph.node import Leaf
 from adjoint.core.op.op import bare_node
 from adjoint.core.runtime.fork_safety import renewed
 from adjoint.core.runtime.mode import mode, touch_gradient
+from adjoint.core.tensor.as_strided import laid_as
 from adjoint.core.tensor.mutation_log import writes
 from adjoint.core.tensor.tensor import Tensor, twin, wrap
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.mutation.inplace import write
 from adjoint.ops.mutation.view_update import taken
-from adjoint.transforms.forward.tangent_layout import laid_as
 
 ndarray = np.ndarray
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__

@@ -54,6 +54,11 @@ def steps(array: Any) -> Sizes:
     return tuple(s // size for s in array.strides)
 
 
+def has_same_strides(x: Any, y: Any) -> bool:
+    """True if x has the strides of y, an array of the same shape, wherever there is more than one element."""
+    return all(a == b for n, a, b in zip(x.shape, steps(x), steps(y), strict=True) if n > 1)
+
+
 def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
     """A view of the memory in which `array` lies; `strides`, and `start` from that memory's first, in elements."""
     if 0 in shape:
@@ -96,6 +101,19 @@ def dense_strides(shape: Sizes) -> Sizes:
         strides[i] = step
         step *= max(shape[i], 1)
     return tuple(strides)
+
+
+def laid_as(g: Any, like: Any) -> Any:
+    """The array `g` in the order in which `like` fills its memory; in row-major order where that leaves gaps."""
+    if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
+        return g
+    room = np.empty_like(like, g.dtype)
+    if not has_same_strides(room, like):
+        room = np.empty(g.shape, g.dtype)
+    if has_same_strides(g, room):
+        return g
+    room[...] = g
+    return room
 
 
 def places(shape: Sizes, strides: Sizes, start: int) -> Any:

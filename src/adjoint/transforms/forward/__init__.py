@@ -6,8 +6,8 @@ Modules, in reading order:
   differentiated.
 - `jvp_rules`: The tangent of an op's output, from those of its inputs: derived from what the op declares, so that no
   op lacks one.
-- `tangent_layout`: How a tangent or a gradient lies in memory: as its tensor does, so that a view of the one is a
-  view of the other.
+- `tangent_layout`: How a tangent lies in memory: as its tensor does, so that a view of the one is a view of the
+  other.
 - `dual_level`: Forward mode: tensors that carry tangents, one for each open level, and op calls that push them on.
 - `custom_function`: Forward mode through a Function: the tangents of its outputs, as its `jvp` has them.
 - `forward_ad`: Dual numbers: x + t ε, a tensor with its tangent.

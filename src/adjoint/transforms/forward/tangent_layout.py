@@ -1,4 +1,4 @@
-"""How a tangent or a gradient lies in memory: as its tensor does, so that a view of the one is a view of the other."""
+"""How a tangent lies in memory: as its tensor does, so that a view of the one is a view of the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.tensor.as_strided import offset, owner, reach, region, steps
+from adjoint.core.tensor.as_strided import has_same_strides, offset, owner, reach, region, steps
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.select import copy
 
@@ -52,28 +52,11 @@ def _rows_like(rows: Any, like: Any) -> Any:
     return room
 
 
-def laid_as(g: Any, like: Any) -> Any:
-    """The array `g` in the order in which `like` fills its memory; in row-major order where that leaves gaps."""
-    if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
-        return g
-    room = np.empty_like(like, g.dtype)
-    if not _steps_alike(room, like):
-        room = np.empty(g.shape, g.dtype)
-    if _steps_alike(g, room):
-        return g
-    room[...] = g
-    return room
-
-
-def _steps_alike(x: Any, y: Any) -> bool:
-    return all(a == b for n, a, b in zip(x.shape, steps(x), steps(y), strict=True) if n > 1)
-
-
 def _follow_alike(x: Any, y: Any) -> bool:
     """True if the elements of x follow one another in the order of those of y: between these may be other examples."""
     order = sorted((d for d, n in enumerate(x.shape) if n > 1), key=lambda d: -y.strides[d])
     ordered = all(x.strides[a] >= x.strides[b] for a, b in pairwise(order))
-    return (ordered and all(x.strides[d] > 0 for d in order)) or _steps_alike(x, y)
+    return (ordered and all(x.strides[d] > 0 for d in order)) or has_same_strides(x, y)
 
 
 def _lie_alike(x: Any, y: Any) -> bool:
@@ -82,7 +65,7 @@ def _lie_alike(x: Any, y: Any) -> bool:
         return True
     if not x.size:
         return True
-    return _steps_alike(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
+    return has_same_strides(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
 
 
 def _room_like(like: Any, dtype: Any) -> Any:
