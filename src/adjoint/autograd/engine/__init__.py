@@ -8,8 +8,9 @@ Modules, in reading order:
 - `last_pass`: The backward pass that ended last: when, and from where it started.
 - `accumulate_grad`: The end of a backward pass: gradients come to rest in `.grad`, all of them or none, or go to the
   caller.
-- `node_call`: One node of the backward walk: from the gradient of its outputs to those of its inputs.
+- `saved_values`: What a node saved, and what else its gradient rules ask for by name.
 - `where_masks`: Where `where` chose the other branch there is no gradient: not 0, which an infinite slope would turn
   into NaN.
+- `node_call`: One node of the backward walk: from the gradient of its outputs to those of its inputs.
 - `engine`: The backward walk: gradients flow from roots to leaves, each node once, after all who used its output.
 """

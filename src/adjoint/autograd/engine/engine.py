@@ -23,7 +23,8 @@ from adjoint.autograd.engine.accumulate_grad import accumulate, collect, rest
 from adjoint.autograd.engine.error_notes import locate
 from adjoint.autograd.engine.graph_task import NOTHING, Gradients
 from adjoint.autograd.engine.last_pass import latest
-from adjoint.autograd.engine.node_call import arguments, fit, pull, remade, usable
+from adjoint.autograd.engine.node_call import fit, pull, remade
+from adjoint.autograd.engine.saved_values import arguments, usable
 from adjoint.autograd.engine.where_masks import passed_on
 from adjoint.core.graph.node import RELEASED, Leaf, Output
 from adjoint.core.runtime.mode import CARRIED, Scope, follow, mode, set_modes, unusual

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.autograd.engine.saved_values import arguments, opened
 from adjoint.core.graph.node import Node, restored
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.elementwise.select import choose
@@ -36,8 +37,6 @@ def passed_on(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
     if op is None:
         return None
     if op.blocks is not None:
-        from adjoint.autograd.engine.node_call import opened
-
         condition = restored(opened(gradients, node)[0], None)
         condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
         masks = list(op.blocks(condition.array if gradients.bare else condition))
@@ -68,8 +67,6 @@ def _over_axes(mask: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 def _moved(node: Node, mask: Any, i: int) -> Any:
     """The mask under the movement back, which the op's own rule describes."""
-    from adjoint.autograd.engine.node_call import arguments
-
     rule: Any = node.op.rule(i)
     return None if node.parents[i] is None else rule(mask, *arguments(node, rule, None, i))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adjoint.autograd.backward import grad
 from adjoint.autograd.engine.complex_grads import by_rule
-from adjoint.autograd.engine.node_call import arguments
+from adjoint.autograd.engine.saved_values import arguments
 from adjoint.core.op.op import Op, apply
 from adjoint.core.runtime.mode import Scope, mode
 from adjoint.core.tensor.storage import share_view
