@@ -78,7 +78,7 @@ class Batcher:
     """The tracer that evaluates ops for all examples of a batch at once.
 
     `randomness`: what a random op does, "error", "different" numbers for each example, or the "same"; "never" is
-    "error" in words for those who called no vmap.
+    "error" in words for those who called no vmap. A `Function` runs op by op here: `FunctionVmapLevel` knows better.
     """
 
     def __init__(self, size: int, randomness: str) -> None:
@@ -126,12 +126,6 @@ class Batcher:
             if target is not None:  # decided by the shapes of one example
                 operands = [_typed(operand, target) for operand in operands]
             return Batch(*batched(op, operands, params, self.size, self.randomness), self)
-
-    def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """What the forward of a `Function` returns; NotImplemented where it may run op by op."""
-        from adjoint.transforms.vmap.custom_function import applied
-
-        return applied(function, args, self)
 
     def symbol(self, x: Tensor) -> Batch:
         """What stands for a tensor in a node of this level: with its history, if it is of a level around."""

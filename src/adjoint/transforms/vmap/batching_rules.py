@@ -1,13 +1,12 @@
 """How an op is done for all examples of a batch at once: a rule by family or by op, and a loop where there is none.
 
 A rule takes the inputs as operands, which have the batch in front or are the same for all examples, and gives the
-result with the batch in front.
+result with the batch in front. Rules that fill a file of their own register themselves; the package imports them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,14 +32,15 @@ class Operand(NamedTuple):
 
 Operands = Sequence[Operand]
 Rule = Callable[[Op, Operands, dict[str, Any], int], Tensor]
+FamilyRule = Callable[[Op, Operands, dict[str, Any], int, str], tuple[Tensor, bool]]
+FAMILY_RULES: dict[str, FamilyRule] = {}  # how a whole family is done, whatever is batched
 
 
 def batched(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
     """The op's result, and whether its first dimension is the batch, of `size` examples."""
-    if op.family == "random":
-        from adjoint.transforms.vmap.random import drawn
-
-        return drawn(op, operands, params, size, randomness)
+    family_rule = FAMILY_RULES.get(op.family)
+    if family_rule is not None:
+        return family_rule(op, operands, params, size, randomness)
     if not any(operand.batched for operand in operands):
         return op.public(*[operand.value for operand in operands], **params), False
     if op.family == "check":
@@ -55,15 +55,27 @@ def rule_of(op: Op) -> Rule:
         return shifted
     if op.family in ("unary", "binary", "elementwise"):
         return broadcast
-    return _rules().get(op, one_by_one)
+    return RULES.get(op, one_by_one)
 
 
-@cache
-def _rules() -> dict[Op, Rule]:
-    from adjoint.transforms.vmap import convolution
-    from adjoint.transforms.vmap import indexing as batching_index
+def register_rule(*functions: Any) -> Callable[[Rule], Rule]:
+    """Return a decorator which makes a rule that of the functions' ops."""
 
-    return RULES | batching_index.RULES | convolution.RULES
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(_ops(*functions), rule))
+        return rule
+
+    return register
+
+
+def register_family_rule(family: str) -> Callable[[FamilyRule], FamilyRule]:
+    """Return a decorator which makes a rule that of all ops of a family: it is told of the randomness too."""
+
+    def register(rule: FamilyRule) -> FamilyRule:
+        FAMILY_RULES[family] = rule
+        return rule
+
+    return register
 
 
 def one_by_one(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:

@@ -8,7 +8,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import permute, reshape
 from adjoint.ops.nn import convolution as ops
-from adjoint.transforms.vmap.batching_rules import Operands, Rule, in_front
+from adjoint.transforms.vmap.batching_rules import Operands, in_front, register_rule
 
 Params = dict[str, Any]
 
@@ -31,6 +31,7 @@ def _from_channels(x: Any, size: int) -> Tensor:
     return permute(apart, axes=(1, 0, *range(2, len(apart.shape))))
 
 
+@register_rule(ops.convolution, ops.convolution_input)
 def _forward(op: Op, operands: Operands, params: Params, size: int) -> Tensor:
     """`convolution` of x, (N, C, D…), or `convolution_input` of g, with a weight, (O, C/groups, K…)."""
     x, weight = operands
@@ -48,16 +49,10 @@ def _forward(op: Op, operands: Operands, params: Params, size: int) -> Tensor:
     return _from_channels(op.public(_channels(in_front(x, size)), _rows(weight.value), **own), size)
 
 
+@register_rule(ops.convolution_weight)
 def _weight(op: Op, operands: Operands, params: Params, size: int) -> Tensor:
     """`convolution_weight` of x, (N, C, D…), and g, (N, O, P…): (O, C/groups, K…)."""
     x, g = (_channels(in_front(operand, size)) for operand in operands)
     o, *rest = params["shape"]
     own = {**params, "groups": params["groups"] * size, "shape": (size * o, *rest)}
     return reshape(ops.convolution_weight(x, g, **own), shape=(size, o, *rest))
-
-
-RULES: dict[Op, Rule] = {
-    ops.convolution.op: _forward,  # type: ignore[attr-defined]
-    ops.convolution_input.op: _forward,  # type: ignore[attr-defined]
-    ops.convolution_weight.op: _weight,  # type: ignore[attr-defined]
-}

@@ -22,7 +22,15 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def applied(function: type[Function], args: tuple[Any, ...], level: Batcher) -> Any:
+class FunctionVmapLevel(Batcher):
+    """The level of a `vmap`, at which a `Function` is one of the whole batch."""
+
+    def apply_function(self, function: type[Function], args: tuple[Any, ...]) -> Any:
+        """What the forward of a `Function` returns; NotImplemented where it may run op by op."""
+        return applied(function, args, self)
+
+
+def applied(function: type[Function], args: tuple[Any, ...], level: FunctionVmapLevel) -> Any:
     """What `forward` returns at this level; NotImplemented where it may run op by op, since nobody differentiates it.
 
     Raises RuntimeError for a Function without `setup_context` that a level around differentiates.
@@ -35,7 +43,7 @@ def applied(function: type[Function], args: tuple[Any, ...], level: Batcher) -> 
     if function.vmap is not Function.vmap:
         return _by_own_rule(function, values, several, level)
     if has_setup_context(function):
-        inner = Batcher(level.size, level.randomness)
+        inner = FunctionVmapLevel(level.size, level.randomness)
         with level.outside():
             result = Mapped.apply(Case(function, tuple(several), inner), *values)
         return _entered(result, [True] * len(_as_tuple(result)), level)
@@ -48,19 +56,19 @@ def applied(function: type[Function], args: tuple[Any, ...], level: Batcher) -> 
     return NotImplemented
 
 
-def _same_for_all(function: type[Function], values: list[Any], level: Batcher) -> Any:
+def _same_for_all(function: type[Function], values: list[Any], level: FunctionVmapLevel) -> Any:
     with level.outside():
         result = function.apply(*values)
     return _entered(result, [False] * len(_as_tuple(result)), level)
 
 
-def _entered(result: Any, several: list[bool], level: Batcher) -> Any:
+def _entered(result: Any, several: list[bool], level: FunctionVmapLevel) -> Any:
     pairs = zip(_as_tuple(result), several, strict=True)
     entered = tuple(level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs)
     return entered if isinstance(result, tuple) else entered[0]
 
 
-def _by_own_rule(function: type[Function], values: list[Any], several: list[bool], level: Batcher) -> Any:
+def _by_own_rule(function: type[Function], values: list[Any], several: list[bool], level: FunctionVmapLevel) -> Any:
     if function.generate_vmap_rule:
         raise RuntimeError(
             f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden "
@@ -113,7 +121,7 @@ class Case(NamedTuple):
 
     function: type[Function]
     several: tuple[bool, ...]
-    level: Batcher
+    level: FunctionVmapLevel
 
     def entered(self, values: Any) -> list[Any]:
         """The arguments, or their tangents, at the level of the examples."""

@@ -16,7 +16,7 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing.indexing import Pattern
 from adjoint.ops.movement.movement import permute
 from adjoint.ops.mutation.view_update import put_index
-from adjoint.transforms.vmap.batching_rules import Operand, Operands, Rule, aligned, in_front, shape_of
+from adjoint.transforms.vmap.batching_rules import Operand, Operands, aligned, in_front, register_rule, shape_of
 
 BATCH = ("batch", 0)
 Label = tuple[str, int]
@@ -63,12 +63,14 @@ def _order(pattern: Pattern, middle: list[Label], kept: list[Label]) -> list[Lab
     return [*kept[:front], *middle, *kept[front:]]
 
 
+@register_rule(indexing.index)
 def _index(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
     x, *indices = operands
     layout = _layout(indices, params["pattern"], len(shape_of(x)), x.batched, size)
     return layout.to_wanted(indexing.index(x.value, *layout.arrays, pattern=layout.pattern))
 
 
+@register_rule(indexing.index_add)
 def _index_add(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
     x, *indices = operands
     shape = params["shape"]
@@ -77,6 +79,7 @@ def _index_add(op: Op, operands: Operands, params: dict[str, Any], size: int) ->
     return indexing.index_add(values, *layout.arrays, shape=(size, *shape), pattern=layout.pattern)
 
 
+@register_rule(put_index)
 def _put_index(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
     x, value, *indices = operands
     layout = _layout(indices, params["pattern"], len(shape_of(x)), True, size)
@@ -84,10 +87,3 @@ def _put_index(op: Op, operands: Operands, params: dict[str, Any], size: int) ->
     if hasattr(given, "shape"):
         given = layout.from_wanted(aligned(Operand(in_front(value, size), True), len(layout.order) - 1))
     return put_index(in_front(x, size), given, *layout.arrays, pattern=layout.pattern)
-
-
-RULES: dict[Op, Rule] = {
-    indexing.index.op: _index,  # type: ignore[attr-defined]
-    indexing.index_add.op: _index_add,  # type: ignore[attr-defined]
-    put_index.op: _put_index,  # type: ignore[attr-defined]
-}

@@ -7,11 +7,12 @@ from typing import Any
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import cat, reshape, select
-from adjoint.transforms.vmap.batching_rules import Operands, one_by_one
+from adjoint.transforms.vmap.batching_rules import Operands, one_by_one, register_family_rule
 
 MODES = ("error", "different", "same")
 
 
+@register_family_rule("random")
 def drawn(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
     """What a random op gives, and whether that has the batch in front. Raises RuntimeError where none is allowed."""
     if randomness == "never":

@@ -10,7 +10,8 @@ from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.pytree import Structure, flatten, spread, unflatten
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import cat, permute, slice
-from adjoint.transforms.vmap.batched_tensor import Batch, Batcher
+from adjoint.transforms.vmap.batched_tensor import Batch
+from adjoint.transforms.vmap.custom_function import FunctionVmapLevel
 from adjoint.transforms.vmap.random import MODES
 
 Function = Callable[..., Any]
@@ -71,7 +72,7 @@ def name_of(func: Any) -> str:
 def map_in_front(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
     """`func` of the examples along dimension 0 of the tensors, its results stacked there; None is passed through."""
     size = next(t.array.shape[0] for t in tensors if t is not None)
-    level = Batcher(size, "never")
+    level = FunctionVmapLevel(size, "never")
     with level.inside():
         results = func(*[None if t is None else level.enter(t) for t in tensors])
     return tuple(None if t is None else level.leave(t) for t in results)
@@ -154,7 +155,7 @@ def _call(mapping: Mapping, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
     """The function of the leaves, each mapped over its dimension, as one level."""
     dims = mapping.dims
     size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
-    level = Batcher(size, mapping.randomness)
+    level = FunctionVmapLevel(size, mapping.randomness)
     physical = [leaf if dim is None else _moved(leaf, dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
     with level.inside():
         examples = [p if dim is None else level.enter(p) for p, dim in zip(physical, dims, strict=True)]
@@ -166,7 +167,7 @@ def _call(mapping: Mapping, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
     return _outputs(level, mapping.name, mapping.out_dims, result)
 
 
-def _outputs(level: Batcher, name: str, out_dims: Any, result: Any) -> Any:
+def _outputs(level: FunctionVmapLevel, name: str, out_dims: Any, result: Any) -> Any:
     leaves, structure = flatten(result)
     dims = spread(out_dims, structure)
     if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
@@ -179,7 +180,7 @@ def _outputs(level: Batcher, name: str, out_dims: Any, result: Any) -> Any:
     return unflatten(structure, iter([_output(level, name, x, dim) for x, dim in zip(leaves, dims, strict=True)]))
 
 
-def _output(level: Batcher, name: str, x: Any, dim: int | None) -> Any:
+def _output(level: FunctionVmapLevel, name: str, x: Any, dim: int | None) -> Any:
     if dim is None:
         value, several = level.physical(x)
         if several:
