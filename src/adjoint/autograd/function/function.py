@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -94,6 +95,17 @@ class Function(metaclass=FunctionMeta):
         )
 
     @classmethod
+    def _user_backward(cls) -> Callable[..., Any]:
+        """The one of `backward` and `vjp` that the class defines. Raises RuntimeError where it defines both."""
+        backward, vjp = cls.backward, cls.vjp
+        if backward is not Function.backward and vjp is not Function.vjp:
+            raise RuntimeError(
+                f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                "should only implement one of them."
+            )
+        return backward if vjp is Function.vjp else vjp
+
+    @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call `forward` and record it; the result is what `forward` returned.
 
@@ -103,13 +115,11 @@ class Function(metaclass=FunctionMeta):
         if kwargs or (separate and getattr(cls.forward, "__defaults__", True)):
             args = _by_position(cls, separate, args, kwargs)
         special = unusual.count and mode.special
-        if pushed := special and mode.duals is not None:  # forward mode is loaded when it is used
-            from adjoint.transforms.forward.custom_function import asleep, carried, push_tangents
-
-            levels = carried(args)
+        duals = mode.duals if special else None
+        levels = () if duals is None else duals.carried(args)
         node = cls._backward_cls(args)
         ctx = Context(node)
-        with unrecorded(), asleep() if pushed else nullcontext():
+        with unrecorded(), nullcontext() if duals is None else duals.forward_mode_off():
             result = _batched(cls, args) if special else NotImplemented
             if result is NotImplemented:
                 result = cls.forward(*args) if separate else cls.forward(ctx, *args)
@@ -122,8 +132,8 @@ class Function(metaclass=FunctionMeta):
         if separate and saved:
             _refuse_saving(cls, args, returned, saved, dirty)
         outputs = outputs_of(node, args, returned)
-        if pushed and levels:
-            push_tangents(node, args, returned, outputs, dirty, levels)
+        if duals is not None and levels:
+            duals.apply_function_jvp(node, args, returned, outputs, dirty, levels)
         attributes.pop("saved_for_forward", None)
         if any(node.parents):
             keep_for_backward(node, outputs, saved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,16 @@ from adjoint.core.graph.node import Output, Recorded, edge, tick
 from adjoint.core.graph.source_location import user_place
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.tensor import Tensor, constant
+
+
+class UserFunction(Protocol):
+    """A Function as its nodes see it."""
+
+    __name__: str
+    boxed_grads_call: bool
+    jvp: Callable[..., Any]
+
+    def _user_backward(self) -> Callable[..., Any]: ...
 
 
 class State:
@@ -38,7 +48,7 @@ class BackwardCFunction(Recorded):
     """
 
     op = None
-    _forward_cls: Any
+    _forward_cls: UserFunction
     __slots__ = (
         "__weakref__", "_slots", "_specs", "at", "code", "context", "dtype", "given", "hooks", "order", "outputs",
         "parents", "quiet", "shape",
@@ -115,7 +125,7 @@ class BackwardCFunction(Recorded):
 
     def apply(self, *grads: Any) -> Any:
         """What the user's backward makes of the gradients of the outputs."""
-        backward = _backward_of(self._forward_cls)
+        backward = self._forward_cls._user_backward()
         if self._forward_cls.boxed_grads_call:
             return backward(Context(self), list(grads))
         return backward(Context(self), *grads)
@@ -167,19 +177,6 @@ class BackwardCFunction(Recorded):
 
 
 OWN = frozenset({*BackwardCFunction.__slots__, "saved"})  # names of the node itself; all others are the users'
-
-
-def _backward_of(function: Any) -> Callable[..., Any]:
-    from adjoint.autograd.function.function import Function
-
-    backward, vjp = function.backward, function.vjp
-    if backward is not Function.backward and vjp is not Function.vjp:
-        raise RuntimeError(
-            f"{function.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-            "should only implement one of them."
-        )
-    chosen: Callable[..., Any] = backward if vjp is Function.vjp else vjp
-    return chosen
 
 
 def _reaches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

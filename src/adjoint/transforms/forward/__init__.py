@@ -8,7 +8,7 @@ Modules, in reading order:
   op lacks one.
 - `tangent_layout`: How a tangent lies in memory: as its tensor does, so that a view of the one is a view of the
   other.
-- `dual_level`: Forward mode: tensors that carry tangents, one for each open level, and op calls that push them on.
 - `custom_function`: Forward mode through a Function: the tangents of its outputs, as its `jvp` has them.
+- `dual_level`: Forward mode: tensors that carry tangents, one for each open level, and op calls that push them on.
 - `forward_ad`: Dual numbers: x + t ε, a tensor with its tangent.
 """

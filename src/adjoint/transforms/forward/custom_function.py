@@ -2,76 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.node import BackwardCFunction
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.mode import Scope
 from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.elementwise.select import copy
-from adjoint.transforms.forward.dual_level import Duals, Level, carry, duals, tangent_of
 
 
-def carried(args: tuple[Any, ...]) -> tuple[Level, ...]:
-    """The levels of forward mode of which an argument has a tangent, oldest first."""
-    return () if mode.duals is None else duals().carried(args)
-
-
-def asleep() -> Any:
-    """A block whose ops push no tangents on: what a Function makes of tangents is for its `jvp` to say."""
-    return nullcontext() if mode.duals is None else Scope(duals=Duals(duals().levels, False))
-
-
-def push_tangents(
+def function_tangents(
     node: BackwardCFunction,
     args: tuple[Any, ...],
     returned: tuple[Any, ...],
     outputs: tuple[Any, ...],
     dirty: tuple[Any, ...],
-    levels: Sequence[Level],
-) -> None:
-    """Give the outputs their tangents of each level, oldest first. `returned`: what `forward` itself returned.
+    tangents: Sequence[Tensor | None],
+    around: Scope,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each output that gets a tangent, with that, from those of the arguments. The user's `jvp` runs within `around`.
 
-    Raises RuntimeError where `jvp` returns another number of tangents, one for what has none, or one that does not
-    share memory as its output does: of an input written in place the same tangent, written; of a view a view.
+    `returned`: what `forward` itself returned. Raises RuntimeError where `jvp` returns another number of tangents, one
+    for what has none, or one that does not share memory as its output does: of an input written in place the same
+    tangent, written; of a view a view.
     """
-    held = duals()
-    for level in levels:
-        tangents = [tangent_of(a, level) for a in args]
-        versions = [0 if t is None else t._version for t in tangents]
-        older = tuple(one for one in held.levels if one.order < level.order)
-        with Scope(duals=Duals(older, held.awake)):
-            pushed = _pushed(node, args, tangents, len(outputs))
-        for i, (given, out, t) in enumerate(zip(returned, outputs, pushed, strict=True)):
-            if not isinstance(out, Tensor) or i in node.quiet:
-                if t is not None and isinstance(out, Tensor):
-                    raise RuntimeError(
-                        f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
-                        "not a differentiable Tensor. You should return None at that position instead."
-                    )
-                continue
-            place = next((j for j, a in enumerate(args) if a is given), None)
-            if place is not None and any(given is d for d in dirty) and tangents[place] is not None:
-                _check_written(t, tangents[place], versions[place])
-                continue
-            if t is None:
-                continue
-            if t.array.shape != out.array.shape:
+    versions = [0 if t is None else t._version for t in tangents]
+    with around:
+        pushed = _pushed(node, args, tangents, len(outputs))
+    for i, (given, out, t) in enumerate(zip(returned, outputs, pushed, strict=True)):
+        if not isinstance(out, Tensor) or i in node.quiet:
+            if t is not None and isinstance(out, Tensor):
                 raise RuntimeError(
-                    "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
-                    f"is not supported. Tensor is of size {list(out.array.shape)} while the given forward gradient is "
-                    f"of size {list(t.array.shape)}. (The jvp of {node._forward_cls.__name__}.)"
+                    f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
+                    "not a differentiable Tensor. You should return None at that position instead."
                 )
-            if view_of(out) is not None:
-                _check_view(out, t, args, tangents)
-            elif any(g is not None and _base(g) is _base(t) for g in tangents):
-                t = copy(t)  # the input and the output may go different ways from here
-            carry(out, t, level)
+            continue
+        place = next((j for j, a in enumerate(args) if a is given), None)
+        if place is not None and any(given is d for d in dirty) and tangents[place] is not None:
+            _check_written(t, tangents[place], versions[place])
+            continue
+        if t is None:
+            continue
+        if t.array.shape != out.array.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
+                f"is not supported. Tensor is of size {list(out.array.shape)} while the given forward gradient is "
+                f"of size {list(t.array.shape)}. (The jvp of {node._forward_cls.__name__}.)"
+            )
+        if view_of(out) is not None:
+            _check_view(out, t, args, tangents)
+        elif any(g is not None and _base(g) is _base(t) for g in tangents):
+            t = copy(t)  # the input and the output may go different ways from here
+        yield out, t
 
 
 def _pushed(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence[Any], wanted: int) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """Forward mode: tensors that carry tangents, one for each open level, and op calls that push them on.
 
 A level is one differentiation. Levels nest, as `jvp` of `jvp` does: a tangent is a tensor, which may carry tangents of
-older levels itself, and may have a history. The pushforward of each op comes from its gradient rules (`pushforward`).
+older levels itself, and may have a history. The pushforward of each op comes from its gradient rules (`jvp_rules`).
 The tangent of a view is a view of the tangent, so that a write in place, done to the tangent too, reaches all of them.
 """
 
@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from adjoint.autograd.function.node import BackwardCFunction
 from adjoint.core.graph.node import Leaf, tick
 from adjoint.core.op.op import Op, apply
 from adjoint.core.runtime.mode import Scope, mode, unusual
@@ -24,6 +25,7 @@ from adjoint.ops.elementwise.select import copy
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.mutation.inplace import write
 from adjoint.ops.mutation.view_update import put_steps, replay
+from adjoint.transforms.forward.custom_function import function_tangents
 from adjoint.transforms.forward.dual_saved import carrying, repacked
 from adjoint.transforms.forward.jvp_rules import pushed_forward
 from adjoint.transforms.forward.tangent_layout import lying_as
@@ -140,6 +142,22 @@ class Duals:
         """The tangent with which `x` prints: that of the newest level."""
         carried = self.carried((x,))
         return tangent_of(x, carried[-1]) if carried else None
+
+    def forward_mode_off(self) -> Scope:
+        """A block whose ops push no tangents on: what a Function makes of tangents is for its `jvp` to say."""
+        return Scope(duals=Duals(self.levels, False))
+
+    def apply_function_jvp(
+        self, node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], outputs: tuple[Any, ...],
+        dirty: tuple[Any, ...], levels: tuple[Level, ...],
+    ) -> None:  # fmt: skip
+        """Give a Function's outputs their tangents of each level, oldest first. `returned`: what `forward` returned."""
+        for level in levels:
+            older = tuple(one for one in self.levels if one.order < level.order)
+            around = Scope(duals=Duals(older, self.awake))
+            tangents = [tangent_of(a, level) for a in args]
+            for out, t in function_tangents(node, args, returned, outputs, dirty, tangents, around):
+                carry(out, t, level)
 
 
 def duals() -> Duals:
