@@ -91,6 +91,7 @@ _finder.install_namespace()
 with _uncollected():  # the collector would take a sixth of the time
     import adjoint.ops.operators
     from adjoint import autograd as autograd
+    from adjoint.autograd.backward import map_in_front as _map_in_front_slot
     from adjoint.autograd.grad_mode import enable_grad as enable_grad
     from adjoint.autograd.grad_mode import inference_mode as inference_mode
     from adjoint.autograd.grad_mode import is_grad_enabled as is_grad_enabled
@@ -280,6 +281,15 @@ def _routine(name: str) -> Any:
         return None
 
 
+def _map_in_front(function: Any, tensors: Any) -> Any:
+    """`function` of each row of the tensors, by `vmap`, which is loaded when it is needed."""
+    with _uncollected():
+        from adjoint.transforms.vmap.vmap import map_in_front
+
+    return map_in_front(function, tensors)
+
+
+_map_in_front_slot.fill(_map_in_front)
 _source.bring, _source.routine = _kernels, _routine
 _answers.bring = lambda: import_module("adjoint.interop.protocols")
 

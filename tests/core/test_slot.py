@@ -10,7 +10,9 @@ import pytest
 
 from adjoint.core.runtime.slot import SLOTS, Slot
 
-FILLED_ON_IMPORT: dict[str, str] = {}  # slot: the module whose function `import adjoint` puts there
+FILLED_ON_IMPORT: dict[str, str] = {  # slot: the module whose function `import adjoint` puts there
+    "map_in_front": "adjoint",
+}
 
 
 @pytest.fixture

@@ -12,12 +12,16 @@ from adjoint.autograd.engine import engine
 from adjoint.autograd.graph import GradientEdge, holder_of, place_of
 from adjoint.core.dtype.dtype import DTYPES, is_floating
 from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.elementwise.select import cast
 
 Place = Tensor | GradientEdge
 Tensors = Place | Sequence[Place]
+Walk = Callable[..., Sequence[Tensor | None]]
+# Does a walk for all rows of its gradients at once: that is for `vmap`, above.
+map_in_front: Slot[Callable[[Walk, Sequence[Tensor | None]], Sequence[Tensor | None]]] = Slot("map_in_front")
 
 
 def backward(
@@ -124,12 +128,8 @@ def _gradients(roots: tuple[Place, ...], given: Any) -> list[Tensor | None]:
     return gradients
 
 
-def _for_each_row(
-    walk: Callable[..., Sequence[Tensor | None]], roots: tuple[Place, ...], gradients: list[Tensor | None]
-) -> Sequence[Tensor | None]:
+def _for_each_row(walk: Walk, roots: tuple[Place, ...], gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
     """`walk` for each row of the gradients, all at once. Raises RuntimeError unless a row has its output's shape."""
-    from adjoint.transforms.vmap.vmap import map_in_front
-
     for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
         shape = (root if isinstance(root, Tensor) else place_of(root)).shape
         if g is not None and (not g.ndim or tuple(g.array.shape[1:]) != tuple(shape)):
@@ -140,7 +140,7 @@ def _for_each_row(
                 f"output[{i}] has a shape of {list(shape)}. If you only want some tensors in `grad_output` to be "
                 "considered batched, consider using vmap."
             )
-    return map_in_front(walk, gradients)
+    return map_in_front.call(walk, gradients)
 
 
 def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:
