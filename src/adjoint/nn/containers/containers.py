@@ -15,6 +15,8 @@ __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 class Ordered(Module):
     """Modules named "0", "1", … in the order in which they stand, used as a list is."""
 
+    _modules: dict[str, Module]  # type: ignore[assignment]  # no place is free
+
     def __len__(self) -> int:
         watch_contents(self)
         return len(self._modules)
@@ -159,6 +161,8 @@ class ModuleList(Ordered):
 
 class ModuleDict(Module):
     """A dict of modules that are registered, in the order in which they were set; it has no forward."""
+
+    _modules: dict[str, Module]  # type: ignore[assignment]  # no place is free
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()

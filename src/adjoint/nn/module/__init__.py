@@ -3,8 +3,7 @@
 Modules, in reading order:
 
 - `parameter`: Tensors that a module keeps: parameters, which are trained, and buffers, which are not.
-- `from_function`: Modules made from functions: the settings of the function, kept as attributes, and a forward that
-  passes them on.
+- `module_state`: What a module holds, and what of it the functions that make it up rely on.
 - `hooks`: Functions that users attach to a module, or to all modules, and the dictionaries that hold them.
 - `backward_hooks`: Hooks on the gradients of a module: places in the graph, before and behind forward, which they all
   pass at once.
@@ -18,8 +17,10 @@ Modules, in reading order:
 - `state_dict`: A module's state as a flat dict of tensors under dotted names.
 - `load_state_dict`: Loading a state dict into a module and all its parts.
 - `to`: Bringing a module's floating tensors to another dtype.
-- `module`: The module: parameters, buffers and other modules under names, and a forward which calls functions.
 - `traversal`: Walking a tree of modules, and finding parts of it by dotted names.
+- `module`: The module: parameters, buffers and other modules under names, and a forward which calls functions.
+- `from_function`: Modules made from functions: the settings of the function, kept as attributes, and a forward that
+  passes them on.
 - `uninitialized`: Tensors of modules whose shapes are not known yet, and how a module learns them from its first
   input.
 """

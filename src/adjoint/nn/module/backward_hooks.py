@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.autograd.function.function import Function
 from adjoint.core.graph.node import Leaf, tick
@@ -12,9 +12,7 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import everywhere
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_state import AnyModule
 
 Gradients = tuple[Any, ...]
 _warned: dict[str, dict[Any, Any]] = {}  # by file, where users were told that a hook runs at the outputs
@@ -39,7 +37,7 @@ class BackwardHookFunction(Function):
 class GradientHooks:
     """The backward hooks of one call of a module. What they saw of the outputs waits here for the inputs."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: AnyModule) -> None:
         self.module = module
         self.before = [*everywhere._backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
         self.after = [

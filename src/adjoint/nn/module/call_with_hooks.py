@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import everywhere
+from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.node_hooks import attach_to_node
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -31,7 +29,7 @@ class After(NamedTuple):
         return "global module forward hook" if self.key[0] else "module forward hook"
 
 
-def call_with_hooks(module: Module, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def call_with_hooks(module: AnyModule, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     """Pre-hooks, forward, hooks; those for all modules before the module's own.
 
     Which hooks there are is looked up before forward for those before it, after forward for those after it. When
@@ -80,7 +78,7 @@ def call_with_hooks(module: Module, forward: Callable[..., Any], args: Args, kwa
         raise
 
 
-def _before(module: Module) -> list[tuple[Callable[..., Any], bool]]:
+def _before(module: AnyModule) -> list[tuple[Callable[..., Any], bool]]:
     return [
         (hook, key in holder._forward_pre_hooks_with_kwargs)
         for holder in (everywhere, module)
@@ -88,7 +86,7 @@ def _before(module: Module) -> list[tuple[Callable[..., Any], bool]]:
     ]
 
 
-def _after(module: Module) -> list[After]:
+def _after(module: AnyModule) -> list[After]:
     return [
         After(
             (holder is everywhere, key), hook, key in holder._forward_hooks_with_kwargs,
@@ -100,7 +98,7 @@ def _after(module: Module) -> list[After]:
 
 
 def _prepared(
-    hook: Callable[..., Any], with_kwargs: bool, module: Module, args: Args, kwargs: Kwargs
+    hook: Callable[..., Any], with_kwargs: bool, module: AnyModule, args: Args, kwargs: Kwargs
 ) -> tuple[Args, Kwargs]:
     if with_kwargs:
         both = hook(module, args, kwargs)
@@ -117,6 +115,6 @@ def _prepared(
     return given if isinstance(given, tuple) else (given,), kwargs
 
 
-def _followed(after: After, module: Module, args: Args, kwargs: Kwargs, out: Any) -> Any:
+def _followed(after: After, module: AnyModule, args: Args, kwargs: Kwargs, out: Any) -> Any:
     given = after.call(module, args, kwargs, out) if after.with_kwargs else after.call(module, args, out)
     return out if given is None else given

@@ -11,12 +11,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_state import AnyModule
 
 CALL = (
     "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks", "_forward_hooks_with_kwargs",
@@ -131,7 +129,7 @@ class ModuleHandle(RemovableHandle):
 class Weakly:
     """A hook that is given, before its other arguments, a module that it does not keep alive."""
 
-    def __init__(self, hook: Callable[..., Any], module: Module) -> None:
+    def __init__(self, hook: Callable[..., Any], module: AnyModule) -> None:
         update_wrapper(self, hook)
         self.hook = hook
         self.module = weakref.ref(module)
@@ -179,7 +177,7 @@ def _register_backward(owner: Any, hook: Callable[..., Any], full: bool, prepend
 
 
 def register_forward_pre_hook(
-    self: Module, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    self: AnyModule, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
 ) -> RemovableHandle:
     """`hook(module, args)` runs before forward and may return new arguments, one or a tuple.
 
@@ -189,7 +187,7 @@ def register_forward_pre_hook(
 
 
 def register_forward_hook(
-    self: Module, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+    self: AnyModule, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
     always_call: bool = False,
 ) -> RemovableHandle:  # fmt: skip
     """`hook(module, args, output)` runs after forward and may return another output.
@@ -199,12 +197,14 @@ def register_forward_hook(
     return register(self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs, always_called=always_call)
 
 
-def register_full_backward_pre_hook(self: Module, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+def register_full_backward_pre_hook(
+    self: AnyModule, hook: Callable[..., Any], prepend: bool = False
+) -> RemovableHandle:
     """`hook(module, grad_output)` runs when the gradients of the outputs have arrived, and may return others."""
     return register(self, "_backward_pre_hooks", hook, prepend=prepend)
 
 
-def register_full_backward_hook(self: Module, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` runs when the gradients of the inputs are known, and may return others.
 
     Both are tuples with an entry for each positional argument or output, None where it wants no gradient. If no input
@@ -213,7 +213,7 @@ def register_full_backward_hook(self: Module, hook: Callable[..., Any], prepend:
     return _register_backward(self, hook, True, prepend)
 
 
-def register_backward_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` of the one node that made the output: deprecated.
 
     `grad_input` belongs to the module only where forward is a single op; use `register_full_backward_hook`.

@@ -6,17 +6,15 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import Scope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import Weakly, register
+from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.parameter import Parameter
 from adjoint.nn.module.state_dict import EXTRA, own_tensors, set_extra_state
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
 
 ASSIGN = "assign_to_params_buffers"
 LOST = (
@@ -54,7 +52,7 @@ class Faults(list[str]):
 
 
 def load_state_dict(
-    self: Module, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    self: AnyModule, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
 ) -> IncompatibleKeys:
     """Write the tensors of `state_dict` into this module's; `assign` puts them in the place of its own.
 
@@ -79,7 +77,7 @@ def load_state_dict(
 
 
 def _load(
-    module: Module, given: Any, prefix: str, metadata: Any, assign: bool, keys: IncompatibleKeys, faults: Faults
+    module: AnyModule, given: Any, prefix: str, metadata: Any, assign: bool, keys: IncompatibleKeys, faults: Faults
 ) -> None:
     local = dict(metadata.get(prefix[:-1], ()), **({ASSIGN: True} if assign else {}))
     found = faults if type(module)._load_from_state_dict is load_own else list[str]()
@@ -103,8 +101,8 @@ def _load(
 
 
 def load_own(
-    self: Module, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
-    unexpected_keys: list[str], error_msgs: list[str],
+    self: AnyModule, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
+    missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
 ) -> None:  # fmt: skip
     """Load the module's own state, without that of its parts; what is wrong is added to the lists.
 
@@ -150,13 +148,13 @@ def load_own(
         faults.write()
 
 
-def _holds_more(module: Module, state_dict: Any, prefix: str) -> bool:
+def _holds_more(module: AnyModule, state_dict: Any, prefix: str) -> bool:
     """True if there are names below that of a part which the module has not."""
     parts = {key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)}
     return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
 
 
-def _has(module: Module, key: str, prefix: str, own: set[str]) -> bool:
+def _has(module: AnyModule, key: str, prefix: str, own: set[str]) -> bool:
     name, dot, _ = key.removeprefix(prefix).partition(".")
     return module._modules.get(name) is not None if dot else name in own
 
@@ -184,11 +182,11 @@ def _value_fault(name: str, value: Any, own: Tensor) -> str | None:
     return None
 
 
-def _copy(module: Module, name: str, tensor: Tensor) -> None:
+def _copy(module: AnyModule, name: str, tensor: Tensor) -> None:
     getattr(module, name).copy_(tensor)
 
 
-def _assign(module: Module, name: str, tensor: Tensor) -> None:
+def _assign(module: AnyModule, name: str, tensor: Tensor) -> None:
     own = getattr(module, name)
     if isinstance(own, Parameter):
         asks = own.requires_grad
@@ -196,7 +194,7 @@ def _assign(module: Module, name: str, tensor: Tensor) -> None:
     setattr(module, name, tensor)
 
 
-def register_load_state_dict_pre_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+def register_load_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """Let a hook see, and change, the state dict before it is loaded.
 
     `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`.
@@ -204,12 +202,12 @@ def register_load_state_dict_pre_hook(self: Module, hook: Callable[..., Any]) ->
     return register_any_pre_hook(self, hook, with_module=True)
 
 
-def register_any_pre_hook(self: Module, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+def register_any_pre_hook(self: AnyModule, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
     """As `register_load_state_dict_pre_hook`, but the hook is not given the module unless `with_module`."""
     return register(self, "_load_state_dict_pre_hooks", Weakly(hook, self) if with_module else hook)
 
 
-def register_load_state_dict_post_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+def register_load_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, incompatible_keys)` runs when the module and its parts are loaded.
 
     It may change the two lists in place: what is in them in the end is what a `strict` call complains of.

@@ -25,6 +25,7 @@ from adjoint.nn.module import (
 )
 from adjoint.nn.module.call_with_hooks import call_with_hooks
 from adjoint.nn.module.hooks import everywhere, hooked
+from adjoint.nn.module.module_state import module_class
 from adjoint.nn.module.parameter import Buffer, Parameter
 
 __all__ = ["Module"]
@@ -38,6 +39,10 @@ class Module:
     """
 
     training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
     _since: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
     call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
     _compiled_call_impl: Callable[..., Any] | None = None
@@ -104,7 +109,7 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        registration.set_attribute(self, name, value)
+        registration.set_attribute(self, name, value, TABLES)
 
     def __delattr__(self, name: str) -> None:
         registration.delete_attribute(self, name)
@@ -244,7 +249,12 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-registration.TABLES = (
+@module_class.fill
+def _module_class() -> type[Module]:
+    return Module
+
+
+TABLES = (
     ("_parameters", Parameter, "parameter", "nn.Parameter or None"),
     ("_modules", Module, "child module", "nn.Module or None"),
     ("_buffers", Buffer, "buffer", "nn.Buffer, Tensor or None"),

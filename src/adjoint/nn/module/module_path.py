@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.runtime.mode import mode, unusual, watch
 from adjoint.nn.module.hooks import DETOURS, FULL, NAMES, everywhere, hook_ids
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_state import AnyModule
 
 
 class _Traced(threading.local):
     """The modules whose calls this thread is tracing, outermost first; and the ids of those watched since."""
 
     def __init__(self) -> None:
-        self.modules: list[Module] = []
+        self.modules: list[AnyModule] = []
         self.watched: set[int] = set()
 
 
@@ -44,7 +42,7 @@ def contents_of(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]
     return found
 
 
-def name_in(parent: Module, module: Module) -> str:
+def name_in(parent: AnyModule, module: AnyModule) -> str:
     """The dotted name under which `parent` knows `module`; the class's name if it does not."""
     for name, child in parent.named_modules():
         if child is module and name:
@@ -52,7 +50,7 @@ def name_in(parent: Module, module: Module) -> str:
     return type(module).__name__
 
 
-def watch_versions(module: Module) -> None:
+def watch_versions(module: AnyModule) -> None:
     """Have the traced step retraced when `module`, or a part of it, changes, or the hooks for all modules do.
 
     The outermost call watches all parts: those that are used but not called themselves are among them.
@@ -67,13 +65,13 @@ def watch_versions(module: Module) -> None:
         _watch(module, f"module {name_in(traced.modules[-1], module)}")
 
 
-def watch_contents(container: Module) -> None:
+def watch_contents(container: AnyModule) -> None:
     """Have the traced step, which reads what `container` holds without calling it, retraced when that changes."""
     if unusual.count and not (traced.modules and id(container) in traced.watched):
         _watch(container, f"contents of a {type(container).__name__}")
 
 
-def _watch(module: Module, what: str) -> None:
+def _watch(module: AnyModule, what: str) -> None:
     watch(module, version_of, what, settled=True, contents=contents_of)
     _watch_hooks(module, what)
     traced.watched.add(id(module))
@@ -85,7 +83,9 @@ def _watch_hooks(holder: Any, what: str) -> None:
         watch(holder, hook_ids, f"hooks held by {what}", settled=True)
 
 
-def forward_in_trace(module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def forward_in_trace(
+    module: AnyModule, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call `forward` with the module's name on the tracer's path."""
     tracer: Any = mode.tracer
     tracer.enter_module(name_in(traced.modules[-1], module) if traced.modules else type(module).__name__)
@@ -97,12 +97,12 @@ def forward_in_trace(module: Module, forward: Callable[..., Any], args: tuple[An
         tracer.leave_module()
 
 
-def add_path(error: BaseException, module: Module) -> None:
+def add_path(error: BaseException, module: AnyModule) -> None:
     """Note on `error`, which leaves `module`, where it arose: `in fc1 (Net.encoder.fc1): Linear(in_features=64, ...)`.
 
     Each module on the way out makes the path longer by its own name.
     """
-    left: list[Module] = error.__dict__.setdefault("modules", [])
+    left: list[AnyModule] = error.__dict__.setdefault("modules", [])
     with suppress(Exception):  # an immutable exception, a repr that fails: nothing may hide the error itself
         if left:
             error.__notes__.remove(_note(left))
@@ -110,7 +110,7 @@ def add_path(error: BaseException, module: Module) -> None:
         error.add_note(_note(left))
 
 
-def _note(left: list[Module]) -> str:
+def _note(left: list[AnyModule]) -> str:
     names = [type(left[-1]).__name__]
     names += [name_in(parent, child) for child, parent in zip(left[-2::-1], left[:0:-1], strict=True)]
     lines = repr(left[0]).splitlines()

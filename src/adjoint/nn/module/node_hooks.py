@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.graph.node import edge
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import Weakly
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_state import AnyModule
 
 
-def attach_to_node(module: Module, hooks: Sequence[Callable[..., Any]], args: tuple[Any, ...], out: Any) -> None:
+def attach_to_node(module: AnyModule, hooks: Sequence[Callable[..., Any]], args: tuple[Any, ...], out: Any) -> None:
     """Let each `hook(module, grad_input, grad_output)` see the node of the first tensor in the output.
 
     Warns where that node's gradients are not those of the module.

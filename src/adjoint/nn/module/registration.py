@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import CALLED, COMPILED, everywhere, gather
+from adjoint.nn.module.module_state import AnyModule, module_class
 from adjoint.nn.module.parameter import Buffer, Parameter
 
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
-
 # Where the values of a type are registered, how they are called, and what a name there accepts.
-TABLES: tuple[tuple[str, type, str, str], ...] = ()
+Tables = tuple[tuple[str, type, str, str], ...]
 MISSING = object()
 
 
-def set_attribute(module: Module, name: str, value: Any) -> None:
+def set_attribute(module: AnyModule, name: str, value: Any, tables: Tables) -> None:
     """`module.name = value`: registers parameters, buffers and modules, keeps anything else as it is.
 
     Raises TypeError where a registered name would get a value of another kind, AttributeError before `__init__`.
     """
     held = module.__dict__
-    for table, kind, what, accepted in TABLES:
+    for table, kind, what, accepted in tables:
         names = held.get(table)
         if isinstance(value, kind):
             if names is None:
@@ -48,9 +46,9 @@ def set_attribute(module: Module, name: str, value: Any) -> None:
         count_change(module)
 
 
-def delete_attribute(module: Module, name: str) -> None:
+def delete_attribute(module: AnyModule, name: str) -> None:
     """`del module.name`."""
-    for table, *_ in TABLES:
+    for table in _KINDS:
         if name in module.__dict__.get(table, ()):
             _forget(module, name)
             break
@@ -59,13 +57,13 @@ def delete_attribute(module: Module, name: str) -> None:
     count_change(module)
 
 
-def count_change(module: Module) -> None:
+def count_change(module: AnyModule) -> None:
     """Note that calls of `module` may do something else from now on."""
     held = module.__dict__
     held["_version"] = held.get("_version", 0) + 1
 
 
-def register_parameter(self: Module, name: str, param: Parameter | None) -> None:
+def register_parameter(self: AnyModule, name: str, param: Parameter | None) -> None:
     """Hold `param`, or keep the name free for one with None.
 
     Raises KeyError for a name that is taken or has dots, TypeError for other values, ValueError for a non-leaf.
@@ -84,7 +82,7 @@ def register_parameter(self: Module, name: str, param: Parameter | None) -> None
     count_change(self)
 
 
-def register_buffer(self: Module, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+def register_buffer(self: AnyModule, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
     """Hold `tensor`, which is not trained; part of the state dict if `persistent`.
 
     Raises KeyError for a name that is taken or has dots, TypeError for other values.
@@ -100,25 +98,25 @@ def register_buffer(self: Module, name: str, tensor: Tensor | None, persistent: 
     count_change(self)
 
 
-def register_module(self: Module, name: str, module: Module | None) -> None:
+def register_module(self: AnyModule, name: str, module: AnyModule | None) -> None:
     """Hold `module` as a part of this one.
 
     Raises KeyError for a name that is taken or has dots, TypeError for other values.
     """
-    if module is not None and not isinstance(module, _module_type()):
+    if module is not None and not isinstance(module, module_class.call()):
         raise TypeError(f"{_typename(module)} is not a Module subclass")
     _check_name(self, "module", name, "_modules")
-    self._modules[name] = _announced(self, "_modules", name, module)
+    _put_module(self, name, module)
     count_change(self)
 
 
-def _announced(module: Module, table: str, name: str, value: Any) -> Any:
+def _announced(module: AnyModule, table: str, name: str, value: Any) -> Any:
     """What the hooks for registrations of all modules make of `value`. Raises TypeError if that is of another kind."""
     what = _KINDS[table]
     hooks = everywhere.__dict__[f"_{what}_registration_hooks"]
     if not hooks or (value is None and what == "parameter"):
         return value
-    kind = {"parameter": Parameter, "buffer": Tensor, "module": _module_type()}[what]
+    kind = {"parameter": Parameter, "buffer": Tensor, "module": module_class.call()}[what]
     for hook in list(hooks.values()):
         given = hook(module, name, value)
         if given is not None and not isinstance(given, kind):
@@ -127,7 +125,7 @@ def _announced(module: Module, table: str, name: str, value: Any) -> Any:
     return value
 
 
-def _check_name(module: Module, what: str, name: Any, table: str) -> None:
+def _check_name(module: AnyModule, what: str, name: Any, table: str) -> None:
     if table not in module.__dict__:
         raise AttributeError(f"cannot assign {what} before Module.__init__() call")
     if not isinstance(name, str):
@@ -140,29 +138,31 @@ def _check_name(module: Module, what: str, name: Any, table: str) -> None:
         raise KeyError(f"attribute '{name}' already exists")
 
 
-def _forget(module: Module, name: str, keep: str | None = None) -> None:
+def _forget(module: AnyModule, name: str, keep: str | None = None) -> None:
     """Remove `name` from the plain attributes and from all tables but `keep`."""
     held = module.__dict__
     held.pop(name, None)
-    for table, *_ in TABLES:
+    for table in _KINDS:
         if table != keep:
             held[table].pop(name, None)
     if keep != "_buffers":
         held["_non_persistent_buffers_set"].discard(name)
 
 
-def _set_buffer(module: Module, name: str, value: Buffer) -> None:
+def _set_buffer(module: AnyModule, name: str, value: Buffer) -> None:
     register_buffer(module, name, value, value.persistent)
 
 
-def _set_module(module: Module, name: str, value: Any) -> None:
+def _set_module(module: AnyModule, name: str, value: Any) -> None:
     """Hides what the class calls `name`; a class may look here for the names that it does not find."""
-    module._modules[name] = _announced(module, "_modules", name, value)
+    _put_module(module, name, value)
     count_change(module)
 
 
-def _module_type() -> type:
-    return TABLES[1][1]
+def _put_module(module: AnyModule, name: str, value: Any) -> None:
+    given = _announced(module, "_modules", name, value)
+    table: Any = module._modules
+    table[name] = given
 
 
 def _typename(value: Any) -> str:

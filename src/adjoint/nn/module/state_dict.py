@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import register
-
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_state import AnyModule
 
 EXTRA = "_extra_state"  # the name under which what `get_extra_state` returns is kept
 
 
 def state_dict(
-    self: Module, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    self: AnyModule, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
 ) -> OrderedDict[str, Tensor]:
     """Parameters and persistent buffers by dotted name, detached, in the module's own memory.
 
@@ -48,7 +46,7 @@ def state_dict(
     return filled
 
 
-def own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
+def own_tensors(module: AnyModule) -> Iterator[tuple[str, Tensor]]:
     """The module's own parameters and persistent buffers."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
@@ -58,7 +56,7 @@ def own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
             yield name, buffer
 
 
-def save_own(self: Module, destination: Any, prefix: str, keep_vars: bool) -> None:
+def save_own(self: AnyModule, destination: Any, prefix: str, keep_vars: bool) -> None:
     """Put the module's own state, without that of its parts, in `destination`. Subclasses may do it in another way."""
     for name, tensor in own_tensors(self):
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
@@ -66,28 +64,28 @@ def save_own(self: Module, destination: Any, prefix: str, keep_vars: bool) -> No
         destination[prefix + EXTRA] = self.get_extra_state()
 
 
-def get_extra_state(self: Module) -> Any:
+def get_extra_state(self: AnyModule) -> Any:
     """What else belongs to the state. Subclasses that have it define this and `set_extra_state`."""
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no get_extra_state")
 
 
-def set_extra_state(self: Module, state: Any) -> None:
+def set_extra_state(self: AnyModule, state: Any) -> None:
     """Take what `get_extra_state` gave, when a state dict is loaded."""
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no set_extra_state")
 
 
-def register_state_dict_pre_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+def register_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, prefix, keep_vars)` runs before the module's state is taken."""
     return register(self, "_state_dict_pre_hooks", hook)
 
 
-def register_state_dict_post_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+def register_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, state_dict, prefix, local_metadata)` may change `state_dict` in place; it returns None."""
     hook._from_public_api = True  # type: ignore[attr-defined]
     return register(self, "_state_dict_hooks", hook, returning=False)
 
 
-def register_returning_hook(self: Module, hook: Callable[..., Any]) -> RemovableHandle:
+def register_returning_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """As `register_state_dict_post_hook`, but the hook may return another dict, which the root's caller gets."""
     if getattr(hook, "_from_public_api", False):
         raise RuntimeError(

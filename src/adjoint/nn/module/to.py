@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import device as Device
@@ -16,11 +16,9 @@ from adjoint.core.tensor.memory_format import memory_format as MemoryFormat
 from adjoint.core.tensor.meta import Absent, moved
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty_like
+from adjoint.nn.module.module_state import AnyModule
 
-if TYPE_CHECKING:
-    from adjoint.nn.module.module import Module
-
-ModuleType = TypeVar("ModuleType", bound="Module")
+ModuleType = TypeVar("ModuleType", bound=AnyModule)
 
 
 def to(
