@@ -73,6 +73,7 @@ from adjoint.core.op.autocast import set_autocast_enabled as set_autocast_enable
 from adjoint.core.op.eager_kernels import source as _source
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
+from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
 from adjoint.core.runtime.gc_pause import uncollected as _uncollected
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
@@ -91,7 +92,7 @@ _finder.install_namespace()
 with _uncollected():  # the collector would take a sixth of the time
     import adjoint.ops.operators
     from adjoint import autograd as autograd
-    from adjoint.autograd.backward import map_in_front as _map_in_front_slot
+    from adjoint.autograd.backward import map_in_front_slot as _map_in_front_slot
     from adjoint.autograd.grad_mode import enable_grad as enable_grad
     from adjoint.autograd.grad_mode import inference_mode as inference_mode
     from adjoint.autograd.grad_mode import is_grad_enabled as is_grad_enabled
@@ -298,6 +299,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, *_late.names(), *_finder.names_below("")})
 
 
+@_compile_slot.fill
 def compile(function: Any = None, **options: Any) -> Any:
     """`function`, a whole training or inference step, as native code: compiled on its first call for each signature.
 

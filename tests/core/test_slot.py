@@ -11,6 +11,7 @@ import pytest
 from adjoint.core.runtime.slot import SLOTS, Slot
 
 FILLED_ON_IMPORT: dict[str, str] = {  # slot: the module whose function `import adjoint` puts there
+    "compile": "adjoint",
     "map_in_front": "adjoint",
 }
 

@@ -21,7 +21,7 @@ Place = Tensor | GradientEdge
 Tensors = Place | Sequence[Place]
 Walk = Callable[..., Sequence[Tensor | None]]
 # Does a walk for all rows of its gradients at once: that is for `vmap`, above.
-map_in_front: Slot[Callable[[Walk, Sequence[Tensor | None]], Sequence[Tensor | None]]] = Slot("map_in_front")
+map_in_front_slot: Slot[Callable[[Walk, Sequence[Tensor | None]], Sequence[Tensor | None]]] = Slot("map_in_front")
 
 
 def backward(
@@ -140,7 +140,7 @@ def _for_each_row(walk: Walk, roots: tuple[Place, ...], gradients: list[Tensor |
                 f"output[{i}] has a shape of {list(shape)}. If you only want some tensors in `grad_output` to be "
                 "considered batched, consider using vmap."
             )
-    return map_in_front.call(walk, gradients)
+    return map_in_front_slot.call(walk, gradients)
 
 
 def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:

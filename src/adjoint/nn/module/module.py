@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
+from adjoint.core.runtime.compile_slot import compile_slot
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module import (
@@ -25,7 +25,7 @@ from adjoint.nn.module import (
 )
 from adjoint.nn.module.call_with_hooks import call_with_hooks
 from adjoint.nn.module.hooks import everywhere, hooked
-from adjoint.nn.module.module_state import module_class
+from adjoint.nn.module.module_state import module_class_slot
 from adjoint.nn.module.parameter import Buffer, Parameter
 
 __all__ = ["Module"]
@@ -95,8 +95,7 @@ class Module:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the calls of this module from now on, hooks included; takes the arguments of `adjoint.compile`."""
-        package: Any = sys.modules[__name__.partition(".")[0]]  # the top of the package, which nn stands below
-        self._compiled_call_impl = package.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = compile_slot.call(self._call_impl, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         held = self.__dict__
@@ -249,7 +248,7 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-@module_class.fill
+@module_class_slot.fill
 def _module_class() -> type[Module]:
     return Module
 

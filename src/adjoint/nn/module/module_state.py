@@ -62,4 +62,4 @@ class ModuleState(Protocol[Part]):
 AnyModule = ModuleState[Any]  # with parts of whatever kind
 
 # The class of all modules, `nn.Module`, for those below that ask whether something is one.
-module_class: Slot[Callable[[], type]] = Slot("module_class")
+module_class_slot: Slot[Callable[[], type]] = Slot("module_class")

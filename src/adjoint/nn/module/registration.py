@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import CALLED, COMPILED, everywhere, gather
-from adjoint.nn.module.module_state import AnyModule, module_class
+from adjoint.nn.module.module_state import AnyModule, module_class_slot
 from adjoint.nn.module.parameter import Buffer, Parameter
 
 # Where the values of a type are registered, how they are called, and what a name there accepts.
@@ -103,7 +103,7 @@ def register_module(self: AnyModule, name: str, module: AnyModule | None) -> Non
 
     Raises KeyError for a name that is taken or has dots, TypeError for other values.
     """
-    if module is not None and not isinstance(module, module_class.call()):
+    if module is not None and not isinstance(module, module_class_slot.call()):
         raise TypeError(f"{_typename(module)} is not a Module subclass")
     _check_name(self, "module", name, "_modules")
     _put_module(self, name, module)
@@ -116,7 +116,7 @@ def _announced(module: AnyModule, table: str, name: str, value: Any) -> Any:
     hooks = everywhere.__dict__[f"_{what}_registration_hooks"]
     if not hooks or (value is None and what == "parameter"):
         return value
-    kind = {"parameter": Parameter, "buffer": Tensor, "module": module_class.call()}[what]
+    kind = {"parameter": Parameter, "buffer": Tensor, "module": module_class_slot.call()}[what]
     for hook in list(hooks.values()):
         given = hook(module, name, value)
         if given is not None and not isinstance(given, kind):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.module_state import AnyModule, ModuleState, Part, module_class
+from adjoint.nn.module.module_state import AnyModule, ModuleState, Part, module_class_slot
 from adjoint.nn.module.parameter import Parameter
 
 
@@ -70,7 +70,7 @@ def get_submodule(self: ModuleState[Part], target: str) -> Part:
         if not hasattr(module, name):
             raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
         module = getattr(module, name)
-        if not isinstance(module, module_class.call()):
+        if not isinstance(module, module_class_slot.call()):
             raise AttributeError(f"`{name}` is not an nn.Module")
     found: Part = module
     return found
@@ -83,13 +83,13 @@ def set_submodule(self: ModuleState[Part], target: str, module: Part, strict: bo
     """
     if not target:
         raise ValueError("Cannot set the submodule without a target name!")
-    if not isinstance(module, module_class.call()):
+    if not isinstance(module, module_class_slot.call()):
         raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
     path, _, name = target.rpartition(".")
     parent = self.get_submodule(path)
     if strict and not hasattr(parent, name):
         raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
-    if hasattr(parent, name) and not isinstance(getattr(parent, name), module_class.call()):
+    if hasattr(parent, name) and not isinstance(getattr(parent, name), module_class_slot.call()):
         raise AttributeError(f"`{name}` is not an nn.Module")
     setattr(parent, name, module)
 

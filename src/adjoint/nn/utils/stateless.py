@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
 from adjoint.nn.module.module import Module
+from adjoint.transforms import functional_call as transform
 
 __all__ = ["functional_call"]
 
@@ -23,15 +23,12 @@ def functional_call(
         FutureWarning,
         stacklevel=2,
     )
-    return _func().functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+    return transform.functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
 
 
 def _reparametrize_module(
     module: Module, parameters_and_buffers: Any, tie_weights: bool = False, strict: bool = False
 ) -> AbstractContextManager[None]:
-    return _func().modules.reparametrized(module, parameters_and_buffers, tie_weights, strict)
-
-
-def _func() -> Any:
-    package: Any = sys.modules[__name__.partition(".")[0]]  # the top of the package, which nn stands below
-    return package.func
+    return transform.reparametrized(module, parameters_and_buffers, tie_weights, strict)
