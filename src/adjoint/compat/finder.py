@@ -105,7 +105,9 @@ def add_rows(module: ModuleType, name: str) -> None:
             return found_before(attribute)
         raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
 
+    dir_before: Callable[[], list[str]] = names.get("__dir__", lambda: list(names))
     names["__getattr__"] = find
+    names["__dir__"] = lambda: sorted({*dir_before(), *names_below(name)})
 
 
 def _make_module(name: str) -> ModuleType:

@@ -12,7 +12,7 @@ _MOVES = {
         node_call=pull where_masks=blocked
     """,
     ("autograd", "autograd.function"): """
-        context node=function_node once_differentiable=once outputs=function_outputs saved=kept
+        context node=function_node non_differentiable=once outputs=function_outputs saved=kept
     """,
     ("autograd", "autograd.saved"): """
         copy_on_write=mutation saved_attributes=saved_names saved_attributes=shown saved_tensor

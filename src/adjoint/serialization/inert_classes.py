@@ -32,7 +32,7 @@ def is_inert_function(module: str, name: str) -> Any:
     return found if module.startswith(OF_TENSORS) and isinstance(found, FunctionType) else None
 
 
-OF_TENSORS = ("adjoint.functions.", "adjoint.ops.", "adjoint.nn.functional")
+OF_TENSORS = ("adjoint.functions.", "adjoint.ops.", "adjoint.nn.functional", "adjoint.compat.functions.")
 WRITTEN_IN_PYTHON = 1 << 9  # CPython sets this flag of a type on the heap
 
 

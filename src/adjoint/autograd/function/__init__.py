@@ -2,7 +2,6 @@
 
 Modules, in reading order:
 
-- `once_differentiable`: A backward that is not itself differentiable.
 - `saved`: The tensors that a Function keeps for its backward, without a way back from them to the node that keeps
   them.
 - `context`: `ctx`: the node of a Function as its `forward`, `backward` and `jvp` see it.
@@ -10,6 +9,7 @@ Modules, in reading order:
 - `outputs`: From what a Function's forward returned to what its caller gets: with a history, and as views where they
   are some.
 - `function`: `Function`: an op whose forward and backward the user writes in Python.
+- `non_differentiable`: A backward that is not itself differentiable.
 """
 
 from __future__ import annotations

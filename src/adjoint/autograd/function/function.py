@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.node import BackwardCFunction
-from adjoint.autograd.function.once_differentiable import Once, once_differentiable
+from adjoint.autograd.function.non_differentiable import Once, once_differentiable
 from adjoint.autograd.function.outputs import keep_for_backward, outputs_of
 from adjoint.core.runtime.mode import mode, unrecorded, unusual
 from adjoint.core.tensor.tensor import Tensor

@@ -20,9 +20,9 @@ from adjoint.core.runtime.package_name import spoken
 
 SPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
 PREFIXES = {f"adjoint.{part}": f"{part}_" for part in ("linalg", "fft", "special")}  # of names, as PyTorch has them
-HOMES = ("adjoint.functions", "adjoint.ops", "adjoint.nn.functional")
+HOMES = ("adjoint.functions", "adjoint.ops", "adjoint.nn.functional", "adjoint.compat.functions")
 UNASKED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
-WITHIN = ("adjoint.functions.", "adjoint.nn.")
+WITHIN = ("adjoint.functions.", "adjoint.nn.", "adjoint.compat.functions.")
 # The methods that Python's operators come to, for which `__torch_function__` is asked.
 OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",

@@ -30,7 +30,7 @@ BATCHED_TANGENTS = (
 class GradcheckError(RuntimeError):
     """A gradient that is not the derivative, or not what a gradient has to be."""
 
-    __module__ = "adjoint.testing.gradcheck.gradcheck"
+    __module__ = "adjoint.autograd.gradcheck"
 
 
 def check_zero_for_zero(outputs: Sequence[Tensor], inputs: Sequence[Tensor], masked: bool | None) -> None:

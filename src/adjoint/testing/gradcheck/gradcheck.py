@@ -277,7 +277,7 @@ def _imply(given: bool, setting: str, needed: bool, other: str) -> None:
 def _deprecate(name: str) -> None:
     warnings.warn(
         f"`{name}` was part of PyTorch's private API and is here for programs that use it. New ones call "
-        "adjoint.transforms.functional.api.jacobian, or gradcheck.",
+        "adjoint.autograd.functional.jacobian, or gradcheck.",
         FutureWarning,
         stacklevel=3,
     )

@@ -54,7 +54,7 @@ def jacobian(
         if forward:
             refused, instead = 'strategy="forward-mode"', 'strategy="reverse-mode"'
         raise RuntimeError(
-            f"adjoint.transforms.functional.api.jacobian: `strict=True` and `{refused}` are not supported together. "
+            f"adjoint.autograd.functional.jacobian: `strict=True` and `{refused}` are not supported together. "
             f"Please either set `strict=False` or `{instead}`."
         )
     xs, several = as_tuple(inputs, "inputs", "jacobian")
