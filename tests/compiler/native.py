@@ -13,7 +13,8 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import row_major
 from adjoint.compiler.kernels.gather_scatter.gather import Reading, write_reading
 from adjoint.compiler.kernels.gather_scatter.index_space import Shape, moved
-from adjoint.compiler.kernels.kernel import NAME, Finish, Part, named
+from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.kernel_text import NAME, named
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.llvm.jit.target import Target

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.kernels.kernel import NAME, Part
+from adjoint.compiler.kernels.kernel import Part
+from adjoint.compiler.kernels.kernel_text import NAME
 from adjoint.compiler.kernels.matmul.matmul import Matrix, Product, plan_product, write_product
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit import engine, target

@@ -12,7 +12,8 @@ import numpy as np
 from tests.compiler.native import MARK, Native, equation
 
 from adjoint.compiler.kernels.conv_pool.windowed_op import Spatial, plan_spatial
-from adjoint.compiler.kernels.kernel import NAME, Finish, Part
+from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.kernel_text import NAME
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import I8, Reg, Type, from_dtype

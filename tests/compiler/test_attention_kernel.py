@@ -19,16 +19,15 @@ import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
 from adjoint.compiler.ir.strided_view import View
-from adjoint.compiler.kernels.attention.lowering import Lowered, lower_attention, reason_against
+from adjoint.compiler.kernels.attention.call import reason_against
+from adjoint.compiler.kernels.attention.lowering import Lowered, lower_attention
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.spec import Spec
 from adjoint.ops.nn.attention import attention, attention_gradient, gradient_part
 
 RNG = np.random.default_rng(0)
-NARROW = (
-    Target(host().triple, "", "+avx2,+fma") if host().vector_bits >= 256 and "x86_64" in host().triple else host()
-)
+NARROW = Target(host().triple, "", "+avx2,+fma") if host().vector_bits >= 256 and "x86_64" in host().triple else host()
 FOREIGN = ["aarch64-linux-gnu", "x86_64-pc-linux-gnu"]
 CLOSE = {np.float32: 3e-6, np.float64: 1e-13}
 

@@ -13,8 +13,7 @@ from tests.compiler.test_cache_processes import start
 import adjoint as ad
 from adjoint.compiler.cache import source_fingerprint as files
 from adjoint.compiler.kernels import kernel_text
-from adjoint.compiler.kernels.kernel import NAME
-from adjoint.compiler.kernels.kernel_text import Code, coded
+from adjoint.compiler.kernels.kernel_text import NAME, Code, coded
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.families import unary
 from adjoint.core.op.op import Op

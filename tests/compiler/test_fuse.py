@@ -16,7 +16,7 @@ from adjoint.compiler.ir.strided_view import View, over
 from adjoint.compiler.kernels.loop_nest.iteration_space import Space
 from adjoint.compiler.kernels.loop_nest.loop_nest import lower
 from adjoint.compiler.kernels.loop_nest.reduction_stages import Stages
-from adjoint.compiler.kernels.lower import lower_all
+from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.fusion import MOST, SMALL, WHOLE, Fusion
 from adjoint.compiler.passes.materialize import is_virtual, lay_out

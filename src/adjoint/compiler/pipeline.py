@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.compiler.cache.plan_cache import Plan
 from adjoint.compiler.ir.graph import Graph, Value
-from adjoint.compiler.kernels.lower import lower_all
+from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.checkpoint import recompute
 from adjoint.compiler.passes.fusion import Fusion

@@ -207,7 +207,7 @@ def _read(data: bytes, traced: Graph) -> Plan:
 
 def _lowered(name: str, fusion: Any, made: dict[str, str]) -> str:
     """The text of a kernel, which is written when somebody reads it."""
-    from adjoint.compiler.kernels.lower import lower_all
+    from adjoint.compiler.kernels.lowerings import lower_all
 
     if not made:
         made |= {kernel.name: kernel.text for kernel in lower_all(fusion, host()).values()}

@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.eager.kernels import Recipe
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
-from adjoint.compiler.kernels.lower import lower_all
+from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.cost_model import seconds
 from adjoint.compiler.passes.fusion import Fusion

@@ -6,9 +6,9 @@ Modules, in reading order:
 - `epilogue`: The end of a kernel with a root: what follows its elements one by one, computed on registers, and the
   stores.
 - `inplace_check`: Whether a kernel may write a new value straight over an old one.
-- `kernel`: What every kind of kernel is: the text of one function, and how it is to be called.
 - `kernel_text`: A kernel's text that is written only when it is read: what it is made from tells the objects of equal
   ones before.
+- `kernel`: What every kind of kernel is: the text of one function, and how it is to be called.
 - `attention`: Scaled dot products of queries and keys, and what they weigh.
 - `conv_pool`: Convolution and pooling.
 - `gather_scatter`: Reading and writing at positions which are data.
@@ -17,6 +17,6 @@ Modules, in reading order:
 - `random`: Draws from random streams.
 - `small_arrays`: Routines: native functions for small arrays of any size, which eager calls take where NumPy would
   need several.
-- `kernel_kinds`: The equations that have a kernel of their own kind, and which kind that is.
-- `lower`: From groups to kernels, whatever their kind.
+- `kernel_kinds`: The equations that have a kernel of their own kind: which kind that is, and what of them it accepts.
+- `lowerings`: From groups to kernels: the function that lowers each kind, and the loop nest of what has no root.
 """

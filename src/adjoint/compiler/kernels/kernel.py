@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.kernels.kernel_text import Code
 from adjoint.compiler.llvm.types import Reg
-
-if TYPE_CHECKING:
-    from adjoint.compiler.kernels.kernel_text import Code
-    from adjoint.compiler.passes.fusion_group import Group
-
-NAME = "KERNEL"
-Known = dict[Any, tuple[str, "Code | str"]]  # names and modules for one target, by all that they are made from
+from adjoint.compiler.passes.fusion_group import Group
 
 
 class Kernel:
@@ -58,12 +52,6 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<{self.name}: {' '.join(v.op.name for v in self.group.equations)}>"
-
-
-def named(text: str, kind: str) -> tuple[str, str]:
-    """A name made from the text, which calls its function NAME; and the text with that name in it."""
-    name = f"{kind}_{digest(text)[:16]}"
-    return name, text.replace(f"@{NAME}(", f"@{name}(")
 
 
 class Part(NamedTuple):

@@ -1,114 +1,114 @@
-"""The equations that have a kernel of their own kind, and which kind that is."""
+"""The equations that have a kernel of their own kind: which kind that is, and what of them it accepts.
+
+How a group with such a root is lowered is said above fusion, in `lowerings`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import View
-from adjoint.compiler.kernels.kernel import Kernel, Known
 from adjoint.compiler.llvm.jit.target import Target, host
 
-if TYPE_CHECKING:
-    from adjoint.compiler.passes.fusion import Fusion
-    from adjoint.compiler.passes.fusion_group import Group
-
 Views = dict[Value, View]
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+FEW = 64  # elements that may follow one another one by one
 
 
 class Kind(NamedTuple):
-    """A kind of kernel: which equations can be its root, and how a group with such a root is lowered.
-
-    `joins(root)`: it takes in what follows its root element by element.
-    """
+    """A kind of kernel: which equations can be its root, and whether what follows a root element by element joins it."""
 
     accepts: Callable[[Value, Views, Target], bool]
-    lower: Callable[[Group, Fusion, Target, Known], Kernel]
     joins: Callable[[Value], bool]
 
 
-@cache
-def _product() -> Kind:
-    from adjoint.compiler.kernels.matmul import lowering
-
-    return Kind(lowering.accepts, lowering.lower, lowering.joins)
+# What plans a kind is imported when the first such equation comes: most steps have few kinds.
 
 
-@cache
-def _reading() -> Kind:
-    from adjoint.compiler.kernels.gather_scatter import lowering as indexed
-
-    return Kind(indexed.reads, indexed.lower_reading, lambda root: True)
+def _can_multiply(value: Value, views: Views, target: Target) -> bool:
+    return value.dtype in FLOATS
 
 
-@cache
-def _writing() -> Kind:
-    from adjoint.compiler.kernels.gather_scatter import lowering as indexed
+def _can_read(value: Value, views: Views, target: Target) -> bool:
+    from adjoint.compiler.kernels.gather_scatter.gather import plan_reading
 
-    return Kind(indexed.writes, indexed.lower_writing, lambda root: False)
-
-
-@cache
-def _spatial() -> Kind:
-    from adjoint.compiler.kernels.conv_pool import lowering as convolved
-
-    return Kind(convolved.accepts, convolved.lower, lambda root: True)
+    return bool(value.shape) and plan_reading(value, target, views.__getitem__) is not None
 
 
-@cache
-def _draw() -> Kind:
-    from adjoint.compiler.kernels.random import lowering as drawn
+def _can_write(value: Value, views: Views, target: Target) -> bool:
+    from adjoint.compiler.kernels.gather_scatter.scatter import plan_writing
 
-    return Kind(drawn.accepts, drawn.lower, lambda root: False)
-
-
-@cache
-def _attention() -> Kind:
-    from adjoint.compiler.kernels.attention import lowering as attended
-
-    return Kind(attended.accepts, attended.lower, lambda root: False)
+    return plan_writing(value, target, views.__getitem__) is not None
 
 
-# A kind's modules are imported when the first such equation comes: most steps have few kinds.
+def _can_slide_windows(value: Value, views: Views, target: Target) -> bool:
+    from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+
+    return plan_spatial(value, target) is not None
+
+
+def _can_draw(value: Value, views: Views, target: Target) -> bool:
+    from adjoint.compiler.kernels.random.draw import plan_draw
+
+    return not value.operands and plan_draw(value) is not None
+
+
+def _can_attend(value: Value, views: Views, target: Target) -> bool:
+    from adjoint.compiler.kernels.attention.call import reason_against
+
+    return not reason_against(value, views, target)
+
+
+def _has_elements_side_by_side(product: Value) -> bool:
+    """True if what follows the product is part of its kernel: not for one column, whose elements come one by one."""
+    return product.shape[-1] > 1 or product.size <= FEW
+
+
+PRODUCT = Kind(_can_multiply, _has_elements_side_by_side)
+READING = Kind(_can_read, lambda root: True)
+WRITING = Kind(_can_write, lambda root: False)
+SPATIAL = Kind(_can_slide_windows, lambda root: True)
+DRAW = Kind(_can_draw, lambda root: False)
+ATTENTION = Kind(_can_attend, lambda root: False)
+
 KINDS = {
-    "attention": _attention,
-    "attention_gradient": _attention,
-    "bmm": _product,
-    "cat": _reading,
-    "coin": _draw,
-    "convolution": _spatial,
-    "convolution_input": _spatial,
-    "convolution_weight": _spatial,
-    "dropout_factor": _draw,
-    "exponential": _draw,
-    "gated_mm": _product,
-    "gather": _reading,
-    "index": _reading,
-    "index_add": _writing,
-    "max_pool": _spatial,
-    "max_pool_input": _spatial,
-    "mm": _product,
-    "normal": _draw,
-    "pad": _writing,
-    "put_index": _writing,
-    "put_slice": _writing,
-    "randint": _draw,
-    "scatter": _writing,
-    "scatter_add": _writing,
-    "scatter_reduce": _writing,
-    "uniform": _draw,
-    "unslice": _writing,
-    "window_sum": _spatial,
-    "window_sum_input": _spatial,
+    "attention": ATTENTION,
+    "attention_gradient": ATTENTION,
+    "bmm": PRODUCT,
+    "cat": READING,
+    "coin": DRAW,
+    "convolution": SPATIAL,
+    "convolution_input": SPATIAL,
+    "convolution_weight": SPATIAL,
+    "dropout_factor": DRAW,
+    "exponential": DRAW,
+    "gated_mm": PRODUCT,
+    "gather": READING,
+    "index": READING,
+    "index_add": WRITING,
+    "max_pool": SPATIAL,
+    "max_pool_input": SPATIAL,
+    "mm": PRODUCT,
+    "normal": DRAW,
+    "pad": WRITING,
+    "put_index": WRITING,
+    "put_slice": WRITING,
+    "randint": DRAW,
+    "scatter": WRITING,
+    "scatter_add": WRITING,
+    "scatter_reduce": WRITING,
+    "uniform": DRAW,
+    "unslice": WRITING,
+    "window_sum": SPATIAL,
+    "window_sum_input": SPATIAL,
 }
 
 
 def kind_of(value: Value, views: Views) -> Kind | None:
     """The kind of kernel that an equation begins; None if it begins none."""
-    made = KINDS.get(value.op.name)
-    if made is None:
-        return None
-    kind = made()
-    return kind if kind.accepts(value, views, host()) else None
+    kind = KINDS.get(value.op.name)
+    return kind if kind is not None and kind.accepts(value, views, host()) else None

@@ -13,9 +13,10 @@ from typing import Any
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.source_fingerprint import sources
-from adjoint.compiler.kernels.kernel import NAME, named
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.core.graph.source_location import PACKAGE
+
+NAME = "KERNEL"
 
 
 class Code:
@@ -31,6 +32,15 @@ class Code:
     def __str__(self) -> str:
         self._text = self._text or self._write()
         return self._text
+
+
+Known = dict[Any, tuple[str, Code | str]]  # names and modules for one target, by all that they are made from
+
+
+def named(text: str, kind: str) -> tuple[str, str]:
+    """A name made from the text, which calls its function NAME; and the text with that name in it."""
+    name = f"{kind}_{digest(text)[:16]}"
+    return name, text.replace(f"@{NAME}(", f"@{name}(")
 
 
 def coded(

@@ -108,7 +108,9 @@ class Fusion:
             joined, reason = self._best(value, shape)
             if joined is not None:
                 return joined
-        group = Group(shape, position, reason, None if kind is None else value, kind)
+        group = Group(
+            shape, position, reason, None if kind is None else value, kind is not None and not kind.joins(value)
+        )
         self.groups.append(group)
         if shape is not None:
             self._kernels.setdefault(shape, []).append(group)
@@ -140,7 +142,7 @@ class Fusion:
         """How often a product would compute an operand, which equations give, as it packs it; 0: not at all."""
         if root.op.name not in ("mm", "bmm"):
             return 0
-        from adjoint.compiler.kernels.matmul.prologue import is_readable, times_packed
+        from adjoint.compiler.kernels.matmul.packed_operand import is_readable, times_packed
 
         views = [self.views[o] for o in root.operands]
         if not is_readable(equations, self.views, views[side]):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import kept_shape
-
-if TYPE_CHECKING:
-    from adjoint.compiler.kernels.kernel_kinds import Kind
 
 Shape = tuple[int, ...]
 
@@ -33,12 +30,12 @@ class Group:
     PASSING = ("needs", "users")  # of what only the making of the groups asks
 
     def __init__(
-        self, shape: Shape | None, first: int, reason: str, root: Value | None = None, kind: Kind | None = None
+        self, shape: Shape | None, first: int, reason: str, root: Value | None = None, closed: bool = False
     ) -> None:
         self.shape = shape
         self.root = root
         self.unit: int = root.params.get("unit", 0) if root is not None else 0  # columns of a part, if it has parts
-        self.closed = kind is not None and root is not None and not kind.joins(root)  # nothing joins
+        self.closed = closed  # nothing joins
         self.axes: Shape | None = None  # the folded dimensions, if there is a fold
         self.equations: list[Value] = []
         self.reductions: list[Value] = []

@@ -6,15 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View, row_major, view_of
+from adjoint.compiler.ir.strided_view import View, row_major
 from adjoint.compiler.kernels.attention.backward import Placed, write_attention_gradient
+from adjoint.compiler.kernels.attention.call import Call, head_order, plan_call
 from adjoint.compiler.kernels.attention.forward import write_attention
-from adjoint.compiler.kernels.attention.plan import Attention, Stack, plan_attention
-from adjoint.compiler.kernels.kernel import NAME, Kernel, Known
-from adjoint.compiler.kernels.kernel_text import Code, coded
+from adjoint.compiler.kernels.attention.plan import Attention
+from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.kernel_text import NAME, Code, Known, coded
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import BOOL, I8, Reg, from_dtype
+from adjoint.compiler.llvm.types import BOOL, I8, Reg
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -36,14 +37,6 @@ class Lowered(NamedTuple):
         return str(self.code)
 
 
-class Call(NamedTuple):
-    """All that the text depends on: the operands by the number of their argument and their first element."""
-
-    plan: Attention
-    operands: tuple[tuple[int, int], ...]  # g if it is the gradient, q, k, v, and the mask if there is one
-    above: tuple[int, ...]  # the steps between the elements of g, as (…, H, L, Ev)
-
-
 def lower_attention(
     value: Value, views: dict[Value, View], target: Target, known: Known | None = None
 ) -> Lowered | str:
@@ -53,7 +46,7 @@ def lower_attention(
     `views` are those that `view_of` fills. `known`: names and modules for this target, to be used again and added to.
     """
     known = {} if known is None else known
-    planned = _planned(value, views, target)
+    planned = plan_call(value, views, target)
     if isinstance(planned, str):
         return planned
     call, arguments = planned
@@ -61,45 +54,6 @@ def lower_attention(
     if key not in known:
         known[key] = coded("attention", key, [value.op], target, partial(_text, target, *key))
     return Lowered(*known[key], [*arguments, value], call.plan.tiles, call.plan.scratch)
-
-
-def reason_against(value: Value, views: dict[Value, View], target: Target) -> str:
-    """Why NumPy is to compute an equation of attention; nothing if `lower_attention` gives its kernel."""
-    planned = _planned(value, views, target)
-    return planned if isinstance(planned, str) else ""
-
-
-def _planned(value: Value, views: dict[Value, View], target: Target) -> tuple[Call, list[Value]] | str:
-    """The call, and the values whose memory it reads; or the reason against it."""
-    gradient = value.op.name == "attention_gradient"
-    seen = [view_of(x, views) for x in value.operands]
-    found = [view for view in seen if view is not None]
-    if len(found) < len(seen):
-        return "an operand needs a copy"
-    g = found.pop(0).permute(_swapped(len(value.operands[0].shape))) if gradient else None
-    q, k, v = (Stack(view.shape, view.strides) for view in found[:3])
-    mask = Stack(found[3].shape, found[3].strides) if len(found) > 3 else None
-    truths = len(found) > 3 and found[3].base.dtype.kind == "b"
-    try:
-        scalar = from_dtype(value.dtype)
-    except TypeError as error:
-        return str(error)
-    if any(x.dtype != value.dtype for x in value.operands[: len(value.operands) - truths]):
-        return "operands are of different types"
-    plan = plan_attention(target, scalar, q, k, v, mask, truths=truths, gradient=gradient, **value.params)
-    if plan.reason:
-        return plan.reason
-    if g is not None and g.strides[-1] != 1 and g.shape[-1] > 1:
-        return "rows of an operand do not lie in one piece"
-    ordered = ([g] if g is not None else []) + found
-    arguments = list(dict.fromkeys(view.base for view in ordered))
-    operands = tuple((arguments.index(view.base), view.offset) for view in ordered)
-    return Call(plan, operands, () if g is None else g.strides), arguments
-
-
-def _swapped(rank: int) -> tuple[int, ...]:
-    """(…, L, H, E) as (…, H, L, E)."""
-    return (*range(rank - 3), rank - 2, rank - 3, rank - 1)
 
 
 def _text(target: Target, call: Call, shape: tuple[int, ...], count: int) -> str:
@@ -123,7 +77,7 @@ def _text(target: Target, call: Call, shape: tuple[int, ...], count: int) -> str
         else:
             q, k, v = placed
             strides = row_major(shape)
-            steps = tuple(strides[i] for i in _swapped(len(shape)))
+            steps = tuple(strides[i] for i in head_order(len(shape)))
             write_attention(b, plan, q, k, v, mask, into, steps, scratch, tile)
     return b.text()
 
@@ -142,11 +96,6 @@ def _results(b: Builder, plan: Attention, into: Reg, shape: tuple[int, ...]) -> 
         found.append(Placed(b.gep(into, offset, plan.kind.scalar) if offset else into, steps))
         offset += heads * rows * size
     return found[0], found[1], found[2]
-
-
-def accepts(value: Value, views: dict[Value, View], target: Target) -> bool:
-    """True if a kernel can compute the equation."""
-    return not reason_against(value, views, target)
 
 
 def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:

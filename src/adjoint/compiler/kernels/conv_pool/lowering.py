@@ -6,11 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
 from adjoint.compiler.kernels.conv_pool.windowed_op import Spatial, plan_spatial
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.kernel import NAME, Kernel, Known
-from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.kernel_text import NAME, Known, coded
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I8
@@ -18,11 +17,6 @@ from adjoint.compiler.llvm.types import I8
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
     from adjoint.compiler.passes.fusion_group import Group
-
-
-def accepts(value: Value, views: dict[Value, View], target: Target) -> bool:
-    """True if a kernel can compute the equation."""
-    return plan_spatial(value, target) is not None
 
 
 def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:

@@ -7,28 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
 from adjoint.compiler.kernels.epilogue import Epilogue
 from adjoint.compiler.kernels.gather_scatter.gather import Reading, plan_reading, write_reading
 from adjoint.compiler.kernels.gather_scatter.scatter import plan_writing, write_writing
-from adjoint.compiler.kernels.kernel import NAME, Kernel, Known
-from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.kernel_text import NAME, Known, coded
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
     from adjoint.compiler.passes.fusion_group import Group
-
-
-def reads(value: Value, views: dict[Value, View], target: Target) -> bool:
-    """True if a kernel can compute an equation that reads at indices."""
-    return bool(value.shape) and plan_reading(value, target, views.__getitem__) is not None
-
-
-def writes(value: Value, views: dict[Value, View], target: Target) -> bool:
-    """True if a kernel can compute an equation that writes at indices."""
-    return plan_writing(value, target, views.__getitem__) is not None
 
 
 def lower_reading(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:

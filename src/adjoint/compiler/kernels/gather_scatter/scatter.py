@@ -29,7 +29,7 @@ from adjoint.compiler.kernels.gather_scatter.index_space import (
     region,
     tiles_for,
 )
-from adjoint.compiler.kernels.kernel import NAME
+from adjoint.compiler.kernels.kernel_text import NAME
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels import elementwise
 from adjoint.compiler.kernels.elementwise import Access
-from adjoint.compiler.kernels.kernel import NAME, Kernel
-from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.kernel_text import NAME, coded
 from adjoint.compiler.kernels.loop_nest import accumulators
 from adjoint.compiler.kernels.loop_nest.iteration_space import Read, Space, space_of
 from adjoint.compiler.kernels.loop_nest.reduction_stages import Stages

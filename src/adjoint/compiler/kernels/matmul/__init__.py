@@ -16,6 +16,8 @@ Modules, in reading order:
 - `amx_tiles`: Products in tile registers (AMX): 16 × 16 sums, or 16 rows of 16 pairs of bfloat16, in each of eight.
 - `pack_driver`: The operands of a matrix product packed into scratch memory, as its plan wants them.
 - `plan`: The plan of a matrix product: everything that is decided from its shape before its code is written.
+- `packed_operand`: Which operands of a matrix product are packed, and can be computed as that is done: what fusion
+  asks of a product.
 - `prologue`: The beginning of a matrix product: an operand that is packed anyway is computed then, and not read from
   memory.
 - `scratch`: The scratch memory of a matrix product: what one thread keeps of its tile between packing and finishing.

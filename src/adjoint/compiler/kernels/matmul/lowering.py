@@ -13,8 +13,8 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import View
 from adjoint.compiler.kernels.elementwise import Access, Accesses
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.kernel import NAME, Finish, Kernel, Known
-from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.kernel import Finish, Kernel
+from adjoint.compiler.kernels.kernel_text import NAME, Known, coded
 from adjoint.compiler.kernels.matmul.gated_epilogue import PartedEpilogue, by_unit
 from adjoint.compiler.kernels.matmul.matmul import Matrix, Product, plan_product, write_product
 from adjoint.compiler.kernels.matmul.operand import Operand
@@ -28,19 +28,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 Shape = tuple[int, ...]
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-FEW = 64  # elements that may follow one another one by one
 SHORT = 4  # equations after a product that may be written for every register of a block
-
-
-def accepts(value: Value, views: dict[Value, View], target: Target) -> bool:
-    """True if a kernel can compute the product."""
-    return value.dtype in FLOATS
-
-
-def joins(value: Value) -> bool:
-    """True if what follows the product is part of its kernel: not for one column, whose elements come one by one."""
-    return value.shape[-1] > 1 or value.size <= FEW
 
 
 def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:

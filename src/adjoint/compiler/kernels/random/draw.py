@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.kernels.kernel import NAME
+from adjoint.compiler.kernels.kernel_text import NAME
 from adjoint.compiler.kernels.random import box_muller
 from adjoint.compiler.kernels.random.mt19937 import SCRATCH, U64, Take, draw
 from adjoint.compiler.llvm.builder import Builder

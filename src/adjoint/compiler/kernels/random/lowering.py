@@ -5,21 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
-from adjoint.compiler.kernels.kernel import Kernel, Known
-from adjoint.compiler.kernels.kernel_text import coded
+from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.compiler.kernels.kernel_text import Known, coded
 from adjoint.compiler.kernels.random.draw import plan_draw, write_draw
 from adjoint.compiler.llvm.jit.target import Target
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
     from adjoint.compiler.passes.fusion_group import Group
-
-
-def accepts(value: Value, views: dict[Value, View], target: Target) -> bool:
-    """True if a kernel can draw what the equation says."""
-    return not value.operands and plan_draw(value) is not None
 
 
 def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
