@@ -11,6 +11,6 @@ Modules, in reading order:
 - `lanes`: The lanes of a register: counting, masking, taking out, and reducing across them.
 - `division`: Quotients rounded down and the remainders that go with them, bit for bit NumPy's.
 - `memory`: Loads and stores: whole registers, masked tails, gathers and scatters, and the table of arguments.
-- `builder`: The builder of kernels: every operation a kernel can be made of, as methods that append LLVM assembly.
 - `math`: Mathematical functions in LLVM instructions.
+- `builder`: The builder of kernels: every operation a kernel can be made of, as methods that append LLVM assembly.
 """

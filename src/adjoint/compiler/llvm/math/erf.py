@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from adjoint.compiler.llvm.math import exponential
 from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import Reg
-
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
 # (erf x / x - 1) in x² for |x| <= 1, relative error of erf x 1.3e-9.
 INNER = (
@@ -30,7 +26,7 @@ SCALED = (
 
 
 @elementary
-def erf(b: Builder, x: Reg) -> Reg:
+def erf(b: Memory, x: Reg) -> Reg:
     """2 / sqrt(pi) times the integral of e^(-t²) from 0 to x."""
     if x.type.bits == 64:
         return library(b, "erf", x)
@@ -47,7 +43,7 @@ def erf(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def erfc(b: Builder, x: Reg) -> Reg:
+def erfc(b: Memory, x: Reg) -> Reg:
     """1 - erf x, accurate relative to itself where it is small."""
     if x.type.bits == 64:
         return library(b, "erfc", x)

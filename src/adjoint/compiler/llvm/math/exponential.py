@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adjoint.compiler.llvm.math.wide_precision import elementary, narrow, widen
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F32, F64, I32, I64, Reg, Type
-
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
 # For results of float32, relative error of e^r 6e-9 and of e^r - 1 2e-8; and for float64, 4e-18.
 SINGLE = (0.4999999814719572, 0.16666543174079912, 0.04166720166482252, 0.008366580899835312, 0.001388249922860086)
@@ -43,7 +41,7 @@ ROUNDER_32 = 12582912.0 + 2 * BIAS_32
 
 
 @elementary
-def exp(b: Builder, x: Reg) -> Reg:
+def exp(b: Memory, x: Reg) -> Reg:
     """e^x; float32 and float64 within 1.1 ulp, denormal results included."""
     if x.type.bits == 32:
         return _scaled(b, *_exp_32(b, b.minimum(b.maximum(x, -104.0), 89.0)))
@@ -51,7 +49,7 @@ def exp(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def exp2(b: Builder, x: Reg) -> Reg:
+def exp2(b: Memory, x: Reg) -> Reg:
     """2^x."""
     if x.type.bits == 32:
         return narrow(b, _exp2(b, widen(b, x), SINGLE))
@@ -59,7 +57,7 @@ def exp2(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def expm1(b: Builder, x: Reg) -> Reg:
+def expm1(b: Memory, x: Reg) -> Reg:
     """e^x - 1, accurate relative to itself near 0."""
     if x.type.bits == 32:
         return narrow(b, expm1_wide(b, widen(b, x), SINGLE))
@@ -67,7 +65,7 @@ def expm1(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def sigmoid(b: Builder, x: Reg) -> Reg:
+def sigmoid(b: Memory, x: Reg) -> Reg:
     """1 / (1 + e^-x), as e^x / (1 + e^x) below 0, so that small results keep their digits."""
     below = b.neg(b.abs(x))
     e = exp(b, below) if x.type.bits == 64 else _scaled(b, *_exp_32(b, b.maximum(below, -104.0)))
@@ -75,7 +73,7 @@ def sigmoid(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def silu(b: Builder, x: Reg) -> Reg:
+def silu(b: Memory, x: Reg) -> Reg:
     """x sigmoid(x), NaN at -inf."""
     if x.type.bits == 64:
         return b.mul(x, sigmoid(b, x))
@@ -88,13 +86,13 @@ def silu(b: Builder, x: Reg) -> Reg:
     return b.select(b.eq(x, -math.inf), math.nan, y)
 
 
-def exp_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
+def exp_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     """e^x in float64 with a chosen polynomial."""
     k, p = _reduced(b, b.minimum(b.maximum(x, -746.0), 710.0), terms)
     return _scaled(b, b.add(p, 1.0), k)
 
 
-def expm1_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
+def expm1_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     """e^x - 1 in float64 with a chosen polynomial."""
     k, p = _reduced(b, b.minimum(b.maximum(x, -40.0), 710.0), terms)
     # 2^k p + (2^k - 1) at half size, because 2^1024 is no number.
@@ -103,14 +101,14 @@ def expm1_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     return b.select(b.lt(b.abs(x), 2.0**-54), x, y)
 
 
-def _exp2(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
+def _exp2(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     x = b.minimum(b.maximum(x, -1076.0), 1025.0)
     k = _whole(b, b.add(x, ROUNDER))
     r = b.mul(b.sub(x, k.number), math.log(2.0))
     return _scaled(b, b.add(_expm1_polynomial(b, r, terms), 1.0), k)
 
 
-def expm1_32(b: Builder, x: Reg) -> Reg:
+def expm1_32(b: Memory, x: Reg) -> Reg:
     """e^x - 1 of a float32 x between -87 and 88, within 2 ulp."""
     k, r = _reduced_32(b, x)
     p = b.fma(b.mul(r, r), b.horner(r, SINGLE), r)
@@ -118,34 +116,34 @@ def expm1_32(b: Builder, x: Reg) -> Reg:
     return b.fma(power, p, b.sub(power, 1.0))
 
 
-def _exp_32(b: Builder, x: Reg) -> tuple[Reg, Power]:
+def _exp_32(b: Memory, x: Reg) -> tuple[Reg, Power]:
     """e^r and k, of an x between -120 and 89."""
     k, r = _reduced_32(b, x)
     return b.horner(r, (1.0, 1.0, *SINGLE)), k
 
 
-def _reduced_32(b: Builder, x: Reg) -> tuple[Power, Reg]:
+def _reduced_32(b: Memory, x: Reg) -> tuple[Power, Reg]:
     """k, whose integer has two biases, and r."""
     shifted = b.fma(x, 1.0 / math.log(2.0), ROUNDER_32)
     n = b.sub(shifted, ROUNDER_32)
     return Power(n, b.bitcast(shifted, I32)), b.fma(n, -LN2_LOW_32, b.fma(n, -LN2_HIGH_32, x))
 
 
-def _reduced(b: Builder, x: Reg, terms: Sequence[float]) -> tuple[Power, Reg]:
+def _reduced(b: Memory, x: Reg, terms: Sequence[float]) -> tuple[Power, Reg]:
     k = _whole(b, b.fma(x, 1.0 / math.log(2.0), ROUNDER))
     r = b.fma(k.number, -LN2_LOW, b.fma(k.number, -LN2_HIGH, x))
     return k, _expm1_polynomial(b, r, terms)
 
 
-def _whole(b: Builder, shifted: Reg) -> Power:
+def _whole(b: Memory, shifted: Reg) -> Power:
     return Power(b.sub(shifted, ROUNDER), b.sub(b.bitcast(shifted, I64), ROUNDER_BITS))
 
 
-def _expm1_polynomial(b: Builder, r: Reg, terms: Sequence[float]) -> Reg:
+def _expm1_polynomial(b: Memory, r: Reg, terms: Sequence[float]) -> Reg:
     return b.fma(b.mul(r, r), b.horner(r, terms), r)
 
 
-def _scaled(b: Builder, y: Reg, k: Power) -> Reg:
+def _scaled(b: Memory, y: Reg, k: Power) -> Reg:
     """y 2^k, rounded once. Where no instruction gives it, by two factors because 2^k alone may be no number."""
     if y.type.lanes > 1 and b.register == 512 and y.type.lanes * y.type.bits % 512 == 0:
         return b.joined([_scalef(b, *parts) for parts in zip(b.parted(y, 512), b.parted(k.number, 512), strict=True)])
@@ -156,13 +154,13 @@ def _scaled(b: Builder, y: Reg, k: Power) -> Reg:
     return b.mul(b.mul(y, _power_of_two(b, half)), _power_of_two(b, other))
 
 
-def _scalef(b: Builder, y: Reg, k: Reg) -> Reg:
+def _scalef(b: Memory, y: Reg, k: Reg) -> Reg:
     """AVX-512's instruction for it, of one register."""
     lanes, kind = y.type.lanes, "ps" if y.type.bits == 32 else "pd"
     every, rounding = b.constant(-1, Type("i", lanes)), b.constant(4, I32)  # all lanes; as the thread rounds
     return b.external(f"llvm.x86.avx512.mask.scalef.{kind}.512", [y, k, y, every, rounding], y.type)
 
 
-def _power_of_two(b: Builder, k: Reg) -> Reg:
+def _power_of_two(b: Memory, k: Reg) -> Reg:
     """2^k for k from -1022 to 1023."""
     return b.bitcast(b.shl(b.add(k, 1023), 52), F64)

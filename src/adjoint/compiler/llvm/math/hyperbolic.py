@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from adjoint.compiler.llvm.math import exponential, logarithm
 from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import Reg
-
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
 
 @elementary
-def tanh(b: Builder, x: Reg) -> Reg:
+def tanh(b: Memory, x: Reg) -> Reg:
     """(e^x - e^-x) / (e^x + e^-x)."""
     # (e^2a - 1) / (e^2a + 1), the numerator accurate near 0 and never overflowing.
     a = b.abs(x)
@@ -26,7 +23,7 @@ def tanh(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def sinh(b: Builder, x: Reg) -> Reg:
+def sinh(b: Memory, x: Reg) -> Reg:
     """(e^x - e^-x) / 2."""
     if x.type.bits == 64:
         return library(b, "sinh", x)
@@ -37,7 +34,7 @@ def sinh(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def cosh(b: Builder, x: Reg) -> Reg:
+def cosh(b: Memory, x: Reg) -> Reg:
     """(e^x + e^-x) / 2."""
     if x.type.bits == 64:
         return library(b, "cosh", x)
@@ -46,7 +43,7 @@ def cosh(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def asinh(b: Builder, x: Reg) -> Reg:
+def asinh(b: Memory, x: Reg) -> Reg:
     """log(x + sqrt(x² + 1))."""
     if x.type.bits == 64:
         return library(b, "asinh", x)
@@ -59,7 +56,7 @@ def asinh(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def acosh(b: Builder, x: Reg) -> Reg:
+def acosh(b: Memory, x: Reg) -> Reg:
     """log(x + sqrt(x² - 1)), NaN below 1."""
     if x.type.bits == 64:
         return library(b, "acosh", x)
@@ -69,7 +66,7 @@ def acosh(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def atanh(b: Builder, x: Reg) -> Reg:
+def atanh(b: Memory, x: Reg) -> Reg:
     """log((1 + x) / (1 - x)) / 2, NaN beyond 1."""
     if x.type.bits == 64:
         return library(b, "atanh", x)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from adjoint.compiler.llvm.math.exponential import LN2_HIGH, LN2_HIGH_32, LN2_LOW, LN2_LOW_32, ROUNDER, ROUNDER_BITS
 from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F32, F64, I32, I64, U32, Operand, Reg
-
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
 # P, relative error of log(1 + f) 5e-9.
 POLYNOMIAL_32 = (
@@ -35,7 +32,7 @@ SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 
 @elementary
-def log(b: Builder, x: Reg) -> Reg:
+def log(b: Memory, x: Reg) -> Reg:
     """The natural logarithm; float32 within 0.9 ulp, float64 within 0.9 ulp."""
     if x.type.bits == 64:
         return log_wide(b, x, DOUBLE)
@@ -60,26 +57,26 @@ def log(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def log2(b: Builder, x: Reg) -> Reg:
+def log2(b: Memory, x: Reg) -> Reg:
     """The logarithm to base 2."""
     return _scaled_log(b, "log2", 1.0 / math.log(2.0), x)
 
 
 @elementary
-def log10(b: Builder, x: Reg) -> Reg:
+def log10(b: Memory, x: Reg) -> Reg:
     """The logarithm to base 10."""
     return _scaled_log(b, "log10", 1.0 / math.log(10.0), x)
 
 
 @elementary
-def log1p(b: Builder, x: Reg) -> Reg:
+def log1p(b: Memory, x: Reg) -> Reg:
     """log(1 + x), accurate relative to itself near 0."""
     if x.type.bits == 32:
         return narrow(b, log1p_wide(b, widen(b, x), SINGLE))
     return log1p_wide(b, x, DOUBLE)
 
 
-def log_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
+def log_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     """log x in float64 with a chosen polynomial; denormals only with the long one, since no float32 is one here."""
     low: Operand = 0.0
     normal = x
@@ -100,7 +97,7 @@ def log_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     return _special(b, x, b.fma(n, LN2_HIGH, b.sub(f, tail)))
 
 
-def log1p_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
+def log1p_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     """log(1 + x) in float64: the logarithm of u = 1 + x rounded, and the first term of what the rounding lost."""
     u = b.add(x, 1.0)
     if terms is SINGLE:
@@ -113,20 +110,20 @@ def log1p_wide(b: Builder, x: Reg, terms: Sequence[float]) -> Reg:
     return b.copysign(y, x)
 
 
-def _scaled_log(b: Builder, name: str, scale: float, x: Reg) -> Reg:
+def _scaled_log(b: Memory, name: str, scale: float, x: Reg) -> Reg:
     if x.type.bits == 32:
         return narrow(b, b.mul(log_wide(b, widen(b, x), SINGLE), scale))
     return library(b, name, x)
 
 
-def _in_range(b: Builder, x: Reg) -> Reg:
+def _in_range(b: Memory, x: Reg) -> Reg:
     """Whether x is positive, normal and finite: one comparison of its bits, unsigned."""
     smallest, infinity = 0x00800000, 0x7F800000
     offset = b.sub(b.bitcast(x, I32), smallest)
     return b.lt(b.cast(offset, U32), infinity - smallest)
 
 
-def _special(b: Builder, x: Reg, y: Reg) -> Reg:
+def _special(b: Memory, x: Reg, y: Reg) -> Reg:
     """y, but inf and NaN for themselves, -inf for 0 and NaN below it."""
     y = b.select(b.lt(x, math.inf), y, x)
     y = b.select(b.eq(x, 0.0), -math.inf, y)

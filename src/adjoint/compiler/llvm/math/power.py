@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from adjoint.compiler.llvm.math import exponential, logarithm
 from adjoint.compiler.llvm.math.wide_precision import library, narrow, widen
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import I64, Operand, Reg
 
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
-
-def pow(b: Builder, x: Operand, y: Operand) -> Reg:
+def pow(b: Memory, x: Operand, y: Operand) -> Reg:
     """x^y. Exponents given as the numbers -1, 0, 1/2, 1, 2 are what NumPy makes of them: 1/x, 1, sqrt x, x, x²."""
     exponent = None if isinstance(y, Reg) else y
     x, y = b.operands(x, y)
@@ -32,7 +28,7 @@ def pow(b: Builder, x: Operand, y: Operand) -> Reg:
     return library(b, "pow", x, y) if x.type.bits == 64 else _power_32(b, x, y)
 
 
-def _power_32(b: Builder, x: Reg, y: Reg) -> Reg:
+def _power_32(b: Memory, x: Reg, y: Reg) -> Reg:
     wide, exponent = widen(b, x), widen(b, y)
     a = b.abs(wide)
     logarithm_of_x = logarithm.log_wide(b, a, logarithm.SINGLE)
@@ -51,7 +47,7 @@ def _power_32(b: Builder, x: Reg, y: Reg) -> Reg:
     return narrow(b, b.select(one, 1.0, z))
 
 
-def _integer_power(b: Builder, x: Reg, y: Reg, exponent: float | None) -> Reg:
+def _integer_power(b: Memory, x: Reg, y: Reg, exponent: float | None) -> Reg:
     """By repeated squaring, wrapping; a negative exponent gives 1/x rounded to 0, as 0 does."""
     type = x.type
     if isinstance(exponent, int) and exponent >= 0:

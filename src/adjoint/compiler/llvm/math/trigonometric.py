@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 from adjoint.compiler.llvm.math.exponential import ROUNDER
 from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F64, I64, Operand, Reg
-
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
 # sin r = r (1 + r² S(r²)) and cos r = 1 - r²/2 + r⁴ C(r²), errors 5e-12 and 1e-13.
 SINE = (-0.166666666415317, 0.008333329374582569, -0.00019839331127679508, 2.718275580491638e-06)
@@ -39,7 +36,7 @@ FIRST_HUGE = 30
 
 
 @elementary
-def sin(b: Builder, x: Reg) -> Reg:
+def sin(b: Memory, x: Reg) -> Reg:
     """The sine of x radians, right for every finite float32."""
     if x.type.bits == 64:
         return library(b, "sin", x)
@@ -48,7 +45,7 @@ def sin(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def cos(b: Builder, x: Reg) -> Reg:
+def cos(b: Memory, x: Reg) -> Reg:
     """The cosine of x radians, right for every finite float32."""
     if x.type.bits == 64:
         return library(b, "cos", x)
@@ -57,7 +54,7 @@ def cos(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def tan(b: Builder, x: Reg) -> Reg:
+def tan(b: Memory, x: Reg) -> Reg:
     """sin x / cos x."""
     if x.type.bits == 64:
         return library(b, "tan", x)
@@ -68,7 +65,7 @@ def tan(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def asin(b: Builder, x: Reg) -> Reg:
+def asin(b: Memory, x: Reg) -> Reg:
     """The angle in [-pi/2, pi/2] whose sine is x, NaN beyond 1."""
     if x.type.bits == 64:
         return library(b, "asin", x)
@@ -79,7 +76,7 @@ def asin(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def acos(b: Builder, x: Reg) -> Reg:
+def acos(b: Memory, x: Reg) -> Reg:
     """The angle in [0, pi] whose cosine is x, NaN beyond 1."""
     if x.type.bits == 64:
         return library(b, "acos", x)
@@ -90,7 +87,7 @@ def acos(b: Builder, x: Reg) -> Reg:
 
 
 @elementary
-def atan(b: Builder, x: Reg) -> Reg:
+def atan(b: Memory, x: Reg) -> Reg:
     """The angle in [-pi/2, pi/2] whose tangent is x."""
     if x.type.bits == 64:
         return library(b, "atan", x)
@@ -98,7 +95,7 @@ def atan(b: Builder, x: Reg) -> Reg:
     return narrow(b, b.copysign(_first_quadrant(b, b.abs(wide), b.constant(1.0, wide.type)), wide))
 
 
-def atan2(b: Builder, y: Operand, x: Operand) -> Reg:
+def atan2(b: Memory, y: Operand, x: Operand) -> Reg:
     """The angle in [-pi, pi] of the point (x, y), with C's values at zeros and infinities."""
     y, x = b.operands(y, x)
     if not x.type.is_float:
@@ -113,24 +110,24 @@ def atan2(b: Builder, y: Operand, x: Operand) -> Reg:
     return narrow(b, b.select(b.logical_or(b.isnan(x), b.isnan(y)), total, angle))
 
 
-def _sine(b: Builder, r: Reg) -> Reg:
+def _sine(b: Memory, r: Reg) -> Reg:
     z = b.mul(r, r)
     return b.mul(r, b.fma(z, b.horner(z, SINE), 1.0))
 
 
-def _cosine(b: Builder, r: Reg) -> Reg:
+def _cosine(b: Memory, r: Reg) -> Reg:
     z = b.mul(r, r)
     return b.fma(z, b.fma(z, b.horner(z, COSINE), -0.5), 1.0)
 
 
-def _turned(b: Builder, k: Reg, sine: Reg, cosine: Reg) -> Reg:
+def _turned(b: Memory, k: Reg, sine: Reg, cosine: Reg) -> Reg:
     """The sine after k quarter turns."""
     y = b.select(b.ne(b.bitwise_and(k, 1), 0), cosine, sine)
     sign = b.shl(b.bitwise_and(k, 2), 62)
     return b.bitcast(b.bitwise_xor(b.bitcast(y, I64), sign), F64)
 
 
-def _quadrant(b: Builder, x: Reg) -> tuple[Reg, Reg]:
+def _quadrant(b: Memory, x: Reg) -> tuple[Reg, Reg]:
     """k and r of a float64 that was a float32; r is NaN where x has no sine."""
     shifted = b.fma(x, 2.0 / math.pi, ROUNDER)
     n = b.sub(shifted, ROUNDER)
@@ -145,7 +142,7 @@ def _quadrant(b: Builder, x: Reg) -> tuple[Reg, Reg]:
     return k, r
 
 
-def _huge_quadrant(b: Builder, x: Reg) -> tuple[Reg, Reg]:
+def _huge_quadrant(b: Memory, x: Reg) -> tuple[Reg, Reg]:
     bits = b.bitcast(x, I64)
     exponent = b.bitwise_and(b.shr(bits, 52), 0x7FF)
     # |x| = m 2^(e - 23) with an integer m of 24 digits, so that m times 28 digits of 2/pi is exact.
@@ -174,7 +171,7 @@ def _turns() -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(high), tuple(low)
 
 
-def _half_angle(b: Builder, a: Reg) -> tuple[Reg, Reg]:
+def _half_angle(b: Memory, a: Reg) -> tuple[Reg, Reg]:
     """Whether a > 1/2, and asin a, or where it is asin sqrt((1 - a) / 2), half the angle from pi/2."""
     outside = b.gt(a, 0.5)
     z = b.select(outside, b.mul(b.sub(1.0, a), 0.5), b.mul(a, a))
@@ -182,7 +179,7 @@ def _half_angle(b: Builder, a: Reg) -> tuple[Reg, Reg]:
     return outside, b.fma(b.mul(root, z), b.horner(z, ARCSINE), root)
 
 
-def _first_quadrant(b: Builder, y: Reg, x: Reg) -> Reg:
+def _first_quadrant(b: Memory, y: Reg, x: Reg) -> Reg:
     """The angle in [0, pi/2] of (x, y), neither negative."""
     steep = b.gt(y, x)
     rise, run = b.select(steep, x, y), b.select(steep, y, x)

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
 
+from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F32, F64, Reg
 
-if TYPE_CHECKING:
-    from adjoint.compiler.llvm.builder import Builder
 
-
-def elementary(function: Callable[[Builder, Reg], Reg]) -> Callable[[Builder, Reg], Reg]:
+def elementary(function: Callable[[Memory, Reg], Reg]) -> Callable[[Memory, Reg], Reg]:
     """A function of one float; TypeError for anything else."""
 
     @wraps(function)
-    def checked(b: Builder, x: Reg) -> Reg:
+    def checked(b: Memory, x: Reg) -> Reg:
         if not x.type.is_float:
             raise TypeError(f"{function.__name__}: needs floats, got {x.type}")
         return function(b, x)
@@ -28,17 +25,17 @@ def elementary(function: Callable[[Builder, Reg], Reg]) -> Callable[[Builder, Re
     return checked
 
 
-def widen(b: Builder, x: Reg) -> Reg:
+def widen(b: Memory, x: Reg) -> Reg:
     """float32 as float64, where no float32 is denormal."""
     return b.cast(x, F64)
 
 
-def narrow(b: Builder, x: Reg) -> Reg:
+def narrow(b: Memory, x: Reg) -> Reg:
     """float64 rounded to float32."""
     return b.cast(x, F32)
 
 
-def library(b: Builder, name: str, *arguments: Reg) -> Reg:
+def library(b: Memory, name: str, *arguments: Reg) -> Reg:
     """The C library's float64 function, called for each lane."""
     lanes = arguments[0].type.lanes
     result = b.constant(0.0, F64.of(lanes))
