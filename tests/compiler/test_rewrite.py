@@ -12,7 +12,7 @@ from tests.compiler.tracing import graph_of, names, values
 
 import adjoint as ad
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Origin, Value
-from adjoint.compiler.passes import simplify as rewriting
+from adjoint.compiler.passes import rewriter as rewriting
 from adjoint.compiler.passes.simplify import rewrite
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.arithmetic import add, mul, neg

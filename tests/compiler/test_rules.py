@@ -15,7 +15,8 @@ import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.compiler.passes.pattern import RULES, Rule, replacement
-from adjoint.compiler.passes.simplify import _rules, rewrite, without_dead
+from adjoint.compiler.passes.rewriter import _rules
+from adjoint.compiler.passes.simplify import rewrite, without_dead
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.runtime.mode import Scope
 from adjoint.core.tensor.tensor import wrap

@@ -20,7 +20,7 @@ FEW = 64  # elements that may follow one another one by one
 
 
 class Kind(NamedTuple):
-    """A kind of kernel: which equations can be its root, and whether it takes in what follows that element by element."""
+    """A kind of kernel: which equations can be its root, and whether what follows that element by element joins."""
 
     accepts: Callable[[Value, Views, Target], bool]
     joins: Callable[[Value], bool]

@@ -13,6 +13,8 @@ Modules, in reading order:
   needed at once.
 - `pattern`: Patterns: the first half of a rule, traced once into ops with holes, is looked for among the step's
   equations.
+- `rewriter`: A graph under construction: what becomes of each equation by the rules, by what is known and what is
+  there.
 - `fusion`: Grouping equations into kernels: what shares an iteration space is computed in one kernel, nothing stored
   between.
 - `partition`: A step whose `backward()` is called outside: its gradient as equations, and the cut between the two

@@ -8,7 +8,7 @@ computed where its product is.
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from adjoint.compiler.ir.graph import Graph, Origin, Value
 from adjoint.compiler.kernels.matmul.plan import MOST_PARTS
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import from_dtype
+from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import permute, reshape, swap
-
-if TYPE_CHECKING:
-    from adjoint.compiler.passes.simplify import Rewriter
 
 MANY = 4  # products by one weight that are worth a copy of it
 FEW_ROWS = 96  # a product of fewer reads the weight for each panel of rows where it lies

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Origin, Value
+from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.spec import Spec
-
-if TYPE_CHECKING:
-    from adjoint.compiler.passes.simplify import Rewriter
 
 
 def summed(graph: Graph, rewriter: Rewriter) -> Graph:
