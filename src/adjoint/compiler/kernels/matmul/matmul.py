@@ -18,7 +18,8 @@ from adjoint.compiler.kernels.matmul.operand import Index, Operand, moved, offse
 from adjoint.compiler.kernels.matmul.pack_driver import Packer
 from adjoint.compiler.kernels.matmul.packing import difference
 from adjoint.compiler.kernels.matmul.panel_layout import Range
-from adjoint.compiler.kernels.matmul.plan import MOST_PARTS, Product, plan_product, unit
+from adjoint.compiler.kernels.matmul.plan import MOST_PARTS, plan_product
+from adjoint.compiler.kernels.matmul.product import Product, unit
 from adjoint.compiler.kernels.matmul.scratch import largest_tile
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg

@@ -10,7 +10,8 @@ from typing import Any
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import View, over, row_major
 from adjoint.compiler.kernels.matmul.blocking import Matrix
-from adjoint.compiler.kernels.matmul.plan import Product, plan_product
+from adjoint.compiler.kernels.matmul.plan import plan_product
+from adjoint.compiler.kernels.matmul.product import Product
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import from_dtype
 from adjoint.compiler.passes.materialize import is_made

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from adjoint.compiler.kernels.matmul.blocking import rounded
 from adjoint.compiler.kernels.matmul.operand import Index, moved
 from adjoint.compiler.kernels.matmul.packing import difference
-from adjoint.compiler.kernels.matmul.plan import Product
+from adjoint.compiler.kernels.matmul.product import Product
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg

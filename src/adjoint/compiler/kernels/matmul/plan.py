@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
 from adjoint.compiler.kernels.matmul.blocking import (
@@ -16,6 +15,7 @@ from adjoint.compiler.kernels.matmul.blocking import (
     joining,
     rounded,
 )
+from adjoint.compiler.kernels.matmul.product import Plane, Product, depth_steps, unit
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
@@ -30,61 +30,6 @@ MOST_TILES = 16
 WORTH = 1.15  # what rounded operands must gain
 MOST_PARTS = 6  # registers of a row that are finished one after another, and not in a loop
 LARGEST = 1 << 20  # elements of the result in a tile
-
-
-class Plane(NamedTuple):
-    """The product as it is computed: batches of rows made one matrix, and transposed if that fills the lanes."""
-
-    batch: Shape
-    m: int
-    n: int
-    left: Matrix
-    right: Matrix
-
-
-class Product(NamedTuple):
-    """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`."""
-
-    batch: Shape
-    m: int
-    n: int
-    k: int
-    left: Matrix
-    right: Matrix
-    type: Type
-    plane: Plane
-    merged: int  # batch dimensions that are rows of the plane
-    swapped: bool  # whether the plane is transposed: its columns are rows of the result
-    lanes: int
-    blocking: Blocking
-    depth: int  # steps summed in registers; partial sums of more wait in scratch memory
-    direct: bool  # whether blocks are finished from registers: less time for a short depth, more code
-    grid: tuple[int, int, int]  # parts of the batch, of the rows and of the columns, which tiles are made of
-    tiles: int
-    scratch: int  # bytes for each thread
-    reason: str
-
-    @property
-    def steps(self) -> int:
-        """Of the whole depth: elements, or pairs of them."""
-        return _steps(self.blocking, self.k)
-
-    @property
-    def split(self) -> bool:
-        """Whether sums are made in more than one stretch."""
-        return self.steps > self.depth
-
-    @property
-    def line(self) -> int:
-        """Elements of scratch memory that a line along the depth takes."""
-        line = rounded(min(self.depth, self.steps), self.lanes)
-        apart = self.blocking.paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
-        return line + self.lanes if apart else line
-
-    @property
-    def padded(self) -> int:
-        """Steps, filled up with those of zeros where whole turns of the innermost loop are needed."""
-        return rounded(self.steps, unit(self.blocking, self.lanes)) if self.blocking.tiled else self.steps
 
 
 def plan_product(
@@ -127,7 +72,7 @@ def plan_product(
         choices = [(0.0, False, Blocking(False, 1, machine.lanes, 1, 1, False, False, 0.0))]
     _, swapped, blocking = min(choices, key=lambda choice: choice[0])
     plane = other if swapped else flat
-    steps = _steps(blocking, k)
+    steps = depth_steps(blocking, k)
     depth = _depth(machine, plane, blocking, steps)
     grid = _grid(machine, plane, blocking, steps)
     tiles = math.prod(grid) if math.prod(batch) * m * n else 0
@@ -180,15 +125,6 @@ def _normal(plane: Plane, k: int) -> Plane:
     if plane.n == 1:
         right = right._replace(column=1)
     return plane._replace(left=left, right=right)
-
-
-def _steps(blocking: Blocking, k: int) -> int:
-    return -(-k // 2) if blocking.paired else k
-
-
-def unit(blocking: Blocking, lanes: int) -> int:
-    """Steps in one turn of the innermost loop."""
-    return blocking.unroll * (lanes if blocking.along_depth else 1)
 
 
 def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> int:

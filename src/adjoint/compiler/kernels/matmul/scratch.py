@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adjoint.compiler.kernels.matmul.amx_tiles import SETTINGS, Apart
 from adjoint.compiler.kernels.matmul.blocking import rounded
-
-if TYPE_CHECKING:
-    from adjoint.compiler.kernels.matmul.plan import Product
+from adjoint.compiler.kernels.matmul.product import Product
 
 
 class Scratch(NamedTuple):

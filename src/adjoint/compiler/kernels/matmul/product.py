@@ -1,0 +1,75 @@
+"""A planned matrix product: what its plan has decided, and what follows from that."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.matmul.blocking import Blocking, Matrix, rounded
+from adjoint.compiler.llvm.types import Type
+
+Shape = tuple[int, ...]
+
+
+class Plane(NamedTuple):
+    """The product as it is computed: batches of rows made one matrix, and transposed if that fills the lanes."""
+
+    batch: Shape
+    m: int
+    n: int
+    left: Matrix
+    right: Matrix
+
+
+class Product(NamedTuple):
+    """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`."""
+
+    batch: Shape
+    m: int
+    n: int
+    k: int
+    left: Matrix
+    right: Matrix
+    type: Type
+    plane: Plane
+    merged: int  # batch dimensions that are rows of the plane
+    swapped: bool  # whether the plane is transposed: its columns are rows of the result
+    lanes: int
+    blocking: Blocking
+    depth: int  # steps summed in registers; partial sums of more wait in scratch memory
+    direct: bool  # whether blocks are finished from registers: less time for a short depth, more code
+    grid: tuple[int, int, int]  # parts of the batch, of the rows and of the columns, which tiles are made of
+    tiles: int
+    scratch: int  # bytes for each thread
+    reason: str
+
+    @property
+    def steps(self) -> int:
+        """Of the whole depth: elements, or pairs of them."""
+        return depth_steps(self.blocking, self.k)
+
+    @property
+    def split(self) -> bool:
+        """Whether sums are made in more than one stretch."""
+        return self.steps > self.depth
+
+    @property
+    def line(self) -> int:
+        """Elements of scratch memory that a line along the depth takes."""
+        line = rounded(min(self.depth, self.steps), self.lanes)
+        apart = self.blocking.paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
+        return line + self.lanes if apart else line
+
+    @property
+    def padded(self) -> int:
+        """Steps, filled up with those of zeros where whole turns of the innermost loop are needed."""
+        return rounded(self.steps, unit(self.blocking, self.lanes)) if self.blocking.tiled else self.steps
+
+
+def depth_steps(blocking: Blocking, k: int) -> int:
+    """Steps along a depth of k elements, or of pairs of them."""
+    return -(-k // 2) if blocking.paired else k
+
+
+def unit(blocking: Blocking, lanes: int) -> int:
+    """Steps in one turn of the innermost loop."""
+    return blocking.unroll * (lanes if blocking.along_depth else 1)
