@@ -188,7 +188,7 @@ def test_memory_that_moves_is_bound_anew(folder: Path) -> None:
 
 
 def test_the_key_tells_what_a_plan_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[tuple[Any, list[Value], str]] = []
+    found: list[tuple[Any, list[Value], str, Any]] = []
     monkeypatch.setattr(plan_cache, "own_disk", lambda: None)
     made = plan_cache.plan_of
     monkeypatch.setattr("adjoint.compiler.build.plan_of", lambda *given: (found.append(given), made(*given))[1])
@@ -198,10 +198,10 @@ def test_the_key_tells_what_a_plan_depends_on(monkeypatch: pytest.MonkeyPatch) -
         (lambda x: x * 2.0 + 1.0, ad.ones(4)), (lambda x: x * 2.0 + 1.0, ad.ones(3, dtype=ad.float64)),
     ):  # fmt: skip
         ad.compile(function)(x)
-        graph, written, precision = found[-1]
+        graph, written, precision, _ = found[-1]
         keys.append(plan_cache._key(graph, written, precision))
         assert keys[-1] == plan_cache._key(graph, written, precision)
-    graph, written, _ = found[0]
+    graph, written, *_ = found[0]
     keys += [plan_cache._key(graph, written, "medium"), plan_cache._key(graph, graph.inputs, "highest")]
     monkeypatch.setattr(plan_cache, "sources", lambda: "other files")
     keys.append(plan_cache._key(graph, written, "highest"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from adjoint.compiler.cache.plan_cache import plan_of
 from adjoint.compiler.ir.graph import Graph, Incoming, Value
+from adjoint.compiler.kernels.plan import Plan
 from adjoint.compiler.passes.partition import Derived, Half, Past, cut
 from adjoint.compiler.program.backward_node import Backward, Lost
 from adjoint.compiler.program.program import Program
@@ -53,7 +55,7 @@ def build(traced: Traced) -> Entry:
     graph, outcome, past = traced.graph, traced.outcome, traced.past
     lost = partial(Lost, graph.name)
     if past is None:
-        plan, keep = plan_of(graph, [symbol for symbol, _ in outcome.writes], held(setting))
+        plan, keep = plan_of(graph, [symbol for symbol, _ in outcome.writes], held(setting), _run_pipeline)
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
             outcome.guards.append(Watch(setting, held, WHAT))
@@ -74,8 +76,15 @@ def build(traced: Traced) -> Entry:
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None]
     leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
-    backward = Backward(half, leaves, graph.name, traced.specs, precision)
+    backward = Backward(half, leaves, graph.name, traced.specs, precision, build_backward)
     return Entry(assemble(_forward(graph, outcome), outcome, lost, precision, backward, traced.parents), outcome)
+
+
+def _run_pipeline(graph: Graph, written: Sequence[Value], precision: str) -> Plan:
+    """All passes over the graph of a step: they are imported only where no plan was on disk."""
+    from adjoint.compiler.pipeline import planned
+
+    return planned(graph, written, precision)
 
 
 def build_backward(half: Half, precision: str) -> Program:
@@ -88,7 +97,12 @@ def build_backward(half: Half, precision: str) -> Program:
 
 
 def assemble(
-    graph: Graph, outcome: Outcome, lost: Any, precision: str, backward: Backward | None = None, parents: Any = None
+    graph: Graph,
+    outcome: Outcome,
+    lost: Any,
+    precision: str,
+    backward: Backward[Program] | None = None,
+    parents: Any = None,
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
     from adjoint.compiler.pipeline import scheduled

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adjoint.compiler.cache.plan_cache import Plan
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
+from adjoint.compiler.kernels.plan import Plan
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.checkpoint import recompute
 from adjoint.compiler.passes.fusion import Fusion

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from adjoint.compiler.cache.source_fingerprint import LAYERS, sources
 from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Incoming, Setting, State, Value
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import Code
+from adjoint.compiler.kernels.plan import Plan
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
@@ -35,17 +36,13 @@ UNTOLD = (" at 0x", "array(")  # in a text that does not tell all
 OWN = ("graph", "spaces", "last_effect", "_kernels")  # of a fusion, which another process makes itself
 
 
-class Plan(NamedTuple):
-    """A graph as it will run, its groups and their kernels. `rounds`: it has products of float32 matrices."""
-
-    graph: Graph
-    fusion: Fusion
-    kernels: dict[Group, Kernel]
-    rounds: bool = False
+MakePlan = Callable[[Graph, Sequence[Value], str], Plan]
 
 
-def plan_of(graph: Graph, written: Sequence[Value], precision: str) -> tuple[Plan, Callable[[], None]]:
-    """The plan of a traced graph that overwrites the inputs `written`: from disk, else newly made.
+def plan_of(
+    graph: Graph, written: Sequence[Value], precision: str, make_plan: MakePlan
+) -> tuple[Plan, Callable[[], None]]:
+    """The plan of a traced graph that overwrites the inputs `written`: from disk, else newly made by `make_plan`.
 
     Also what keeps it, to be called when its program is bound, and what that asks is known too.
     """
@@ -55,9 +52,7 @@ def plan_of(graph: Graph, written: Sequence[Value], precision: str) -> tuple[Pla
     if kept is not None:
         with suppress(Exception):
             return _read(kept, graph), lambda: None
-    from adjoint.compiler.pipeline import planned
-
-    plan = planned(graph, written, precision)
+    plan = make_plan(graph, written, precision)
 
     def keep() -> None:
         data = _written(plan, graph) if key else None

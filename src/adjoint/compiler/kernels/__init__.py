@@ -9,6 +9,7 @@ Modules, in reading order:
 - `kernel_text`: A kernel's text that is written only when it is read: what it is made from tells the objects of equal
   ones before.
 - `kernel`: What every kind of kernel is: the text of one function, and how it is to be called.
+- `plan`: What the passes decide of a step: its graph as it will run, the groups of that, and their kernels.
 - `attention`: Scaled dot products of queries and keys, and what they weigh.
 - `conv_pool`: Convolution and pooling.
 - `gather_scatter`: Reading and writing at positions which are data.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,29 +22,45 @@ from adjoint.core.tensor.mutation_log import check_unwritten
 from adjoint.core.tensor.tensor import wrap
 
 
-class Backward:
+class Runnable(Protocol):
+    """What a native program is to the node: something to be run."""
+
+    run: Callable[..., Any]
+
+
+P = TypeVar("P", bound=Runnable)
+
+
+class Backward(Generic[P]):
     """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
 
-    `precision`: of products of float32 matrices, as in the step itself.
+    `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program.
     """
 
-    def __init__(self, half: Half, leaves: dict[int, int], step: str, specs: list[Value], precision: str) -> None:
+    def __init__(
+        self,
+        half: Half,
+        leaves: dict[int, int],
+        step: str,
+        specs: list[Value],
+        precision: str,
+        build: Callable[[Half, str], P],
+    ) -> None:
         self.half = half
         self.leaves = leaves
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
         self._lock = renewed(threading.Lock())
-        self._program: Any = None
+        self._build = build
+        self._program: P | None = None
 
     @property
-    def program(self) -> Any:
+    def program(self) -> P:
         """The native program, made on first use."""
-        from adjoint.compiler.build import build_backward
-
         with self._lock:
             if self._program is None:
-                self._program = build_backward(self.half, self.precision)
+                self._program = self._build(self.half, self.precision)
             return self._program
 
     def run(self, arrays: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:
@@ -81,7 +97,7 @@ class CompiledBackward(Recorded):
     code: CodeType
     hooks: NodeHooks | None
 
-    def __init__(self, backward: Backward, saved: tuple[Any, ...], parents: tuple[Any, ...]) -> None:
+    def __init__(self, backward: Backward[Any], saved: tuple[Any, ...], parents: tuple[Any, ...]) -> None:
         self.backward = backward
         self.saved: Any = saved
         self.parents = parents

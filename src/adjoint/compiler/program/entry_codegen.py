@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from adjoint.compiler.ir.graph import Argument, Computed, Constant, Setting, Value
+from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Setting, Value
 from adjoint.compiler.ir.interpreter import operand
+from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.program.backward_node import Backward
-from adjoint.compiler.program.buffer_binding import GradientSlot
+from adjoint.compiler.passes.partition import Half
+from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
+from adjoint.compiler.runtime.guard_checks import Survey
 from adjoint.compiler.runtime.native_entry import Segment
 from adjoint.compiler.runtime.result_buffers import LARGE
-from adjoint.compiler.trace.step_outputs import Leaf
+from adjoint.compiler.trace.step_outputs import Leaf, Outcome
 from adjoint.compiler.trace.symbolic_number import Line, guard_code
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.op.op import evaluate
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
-from adjoint.core.tensor.storage import INFERENCE
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.mutation.view_update import replay
 
-if TYPE_CHECKING:
-    from adjoint.compiler.program.program import Program
+
+class BoundStep(NamedTuple):
+    """A step tied to memory. `half`: what runs when `backward()` is called outside.
+
+    `located`: how to find the states whose memory is bound where it lies, by their numbers. `written`: what counts the
+    writes into captured memory, and the storages of that.
+    """
+
+    graph: Graph
+    fusion: Fusion
+    binding: Binding
+    outcome: Outcome
+    survey: Survey
+    half: Half | None
+    is_one_call: bool
+    located: dict[int, Callable[[], Any]]
+    written: tuple[list[Any], list[Any]]
 
 
 class Writer:
     """Writes the lines of `run`; the objects that they speak of have their names in `names`."""
 
-    def __init__(self, program: Program, names: dict[str, Any]) -> None:
-        self.program, self.names = program, names
-        self.graph, self.fusion, self.binding = program.graph, program.fusion, program.binding
-        self.outcome = program.outcome
+    def __init__(self, step: BoundStep, names: dict[str, Any]) -> None:
+        self.step, self.names = step, names
+        self.graph, self.fusion, self.binding = step.graph, step.fusion, step.binding
+        self.outcome = step.outcome
         self._known: dict[int, str] = {}  # objects that have a name already
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
@@ -58,7 +72,7 @@ class Writer:
         self._lines.append(f"def run({taken}fresh=False):")
         self._check()
         self._numbers()
-        if self.program.is_one_call():
+        if self.step.is_one_call:
             self._depth = -1  # what would be in the block is not
         else:
             self._say("with lock:")
@@ -79,7 +93,7 @@ class Writer:
         other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
         odd = f"(m := mode.__dict__)['special'] or {other}"
         self._say(f"if {usual} {join} ({odd}): return MISS")
-        survey = self.program.survey
+        survey = self.step.survey
         facts, tests = self._tests()
         if not survey.possible:
             self._check_arguments()
@@ -146,7 +160,7 @@ class Writer:
             self.names[f"E{k}"] = guard.expected
             facts[k] = guard.code(self.name, f"E{k}")
         tests = {}
-        located = dict(self.program.located())
+        located = self.step.located
         for k, (tensor, node, symbol) in enumerate(self.outcome.state):
             if isinstance(symbol.source, Argument):
                 continue
@@ -276,7 +290,7 @@ class Writer:
                 i = symbol.source.number
                 self._say(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
                 self._say(f"wrote(x{i}, HERE)", 2)
-        self.names["written"], self.names["storages"] = self.program.written()
+        self.names["written"], self.names["storages"] = self.step.written
         if self.names["written"]:
             self._say("order = tick()", 2)
             self._say("if order > writes.last: writes.last = order", 2)
@@ -305,8 +319,8 @@ class Writer:
         if not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
             self._say(f"if m['inference']: inferred(({made}))", 2)
-        if self.program.backward is not None:
-            self._history(self.program.backward, parents)
+        if self.step.half is not None:
+            self._history(self.step.half, parents)
         for name, number in self.outcome.pending.items():
             self._say(f"{name} = r{number}.item()")
         for line in self._late:
@@ -319,10 +333,10 @@ class Writer:
             self._say(f"{self.name(effect.write)}(e{i})")
         self._say("return leaves")
 
-    def _history(self, backward: Backward, parents: list[Tensor | int]) -> None:
+    def _history(self, half: Half, parents: list[Tensor | int]) -> None:
         """The node of the results, with what its backward half needs of this call."""
         computed = iter(self.binding.saved_names)
-        kept = (*backward.half.saved, *backward.half.further)
+        kept = (*half.saved, *half.further)
         sources = "".join(f"{next(computed) if v.op is not None else self._given(v)}, " for v in kept)
         nodes = "".join(f"x{p}.node, " if isinstance(p, int) else f"{self.name(p, 't')}.node, " for p in parents)
         self._say(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
@@ -365,20 +379,6 @@ class Writer:
         if leaf.kind == "view":
             return f"{self.name(replay)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
         return self._found[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
-
-
-def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
-    """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
-    into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
-    others = [y for j, y in arguments if j != i and (i in into or j in into)]
-    others += [s.source.locate() for s, _ in written if not isinstance(s.source, Argument)]
-    return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
-
-
-def inferred(results: tuple[Tensor, ...]) -> None:
-    """Make results tensors of inference mode."""
-    for tensor in results:
-        tensor.memory = INFERENCE
 
 
 def _explained_call(value: Value) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.program.backward_node import Backward, CompiledBackward
 from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
-from adjoint.compiler.program.entry_codegen import Writer, inferred, overlaps
+from adjoint.compiler.program.entry_codegen import BoundStep, Writer
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.guard_checks import Survey, adopted, gradients_of, never
 from adjoint.compiler.runtime.native_entry import BRIEF
@@ -38,7 +38,7 @@ from adjoint.core.runtime import pytree
 from adjoint.core.runtime.fork_safety import renewed
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.mutation_log import writes
-from adjoint.core.tensor.storage import mark_written, storage_of
+from adjoint.core.tensor.storage import INFERENCE, mark_written, storage_of
 from adjoint.core.tensor.tensor import Tensor, fill
 
 HERE = Site("a compiled step", 0, "run")
@@ -61,7 +61,7 @@ class Program:
         kernels: dict[Group, Kernel],
         outcome: Outcome,
         lost: Callable[[Tensor], Any],
-        backward: Backward | None = None,
+        backward: Backward[Program] | None = None,
         parents: list[Tensor | int] | None = None,
     ) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
@@ -81,12 +81,20 @@ class Program:
         self._disturbed = 0
         self.survey = Survey(outcome, graph.of_kind(Argument), {k for k, _ in self.located()})
         self._names["survey"] = self.survey.due
-        self._writer = Writer(self, self._names)
+        self._writer = Writer(self._bound_step(), self._names)
         self.source = self._writer.write(parents or [])
         exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
         self.run: Callable[..., Any] = self._names["run"]
         for k, slot in enumerate(self.binding.gradients):
             self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
+
+    def _bound_step(self) -> BoundStep:
+        """What the function that each call runs is written from."""
+        half = None if self.backward is None else self.backward.half
+        return BoundStep(
+            self.graph, self.fusion, self.binding, self.outcome, self.survey, half, self.is_one_call(),
+            dict(self.located()), self.written(),
+        )  # fmt: skip
 
     def is_one_call(self) -> bool:
         """True if one native call, which keeps Python's lock, is all that touches what calls share: it needs no other.
@@ -233,3 +241,17 @@ class Program:
 
 def _order(strides: tuple[int, ...] | None) -> str:
     return "contiguous" if strides is None else f"of strides {strides}"
+
+
+def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
+    """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
+    into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
+    others = [y for j, y in arguments if j != i and (i in into or j in into)]
+    others += [s.source.locate() for s, _ in written if not isinstance(s.source, Argument)]
+    return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
+
+
+def inferred(results: tuple[Tensor, ...]) -> None:
+    """Make results tensors of inference mode."""
+    for tensor in results:
+        tensor.memory = INFERENCE
