@@ -15,7 +15,8 @@ from tests.compiler.capture.watching import Refused, refuse, seen, watched
 import adjoint as ad
 from adjoint import nn
 from adjoint.compiler.trace.frames import Attribute, Contents, Witness
-from adjoint.compiler.trace.frames.bytecode import HANDLERS, generic
+from adjoint.compiler.trace.frames.bytecode import generic
+from adjoint.compiler.trace.frames.decode import HANDLERS
 from adjoint.compiler.trace.frames.shadow_frame import Decoded
 
 scale = 2.0
@@ -212,7 +213,7 @@ def test_a_replaced_method_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_instruction_can_be_decoded() -> None:
     """Also those of the versions of Python that do not run this test: what is unknown here is `generic`."""
     for function in (method, test_two_threads_each_with_a_witness, watched, Net.forward):
-        for step in Decoded(function.__code__).steps.values():
+        for step in Decoded(function.__code__, HANDLERS, generic).steps.values():
             assert step[0] is HANDLERS.get(step[1].opname, generic)
 
 
@@ -229,8 +230,7 @@ def test_long_functions_have_wide_arguments() -> None:
 def test_an_unknown_instruction_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOAD_FAST", "BUILD_TUPLE", "SWAP", "COMPARE_OP", "POP_TOP"):
         monkeypatch.delitem(HANDLERS, name)
-    monkeypatch.setattr("adjoint.compiler.trace.frames.shadow_frame.Decoded", Decoded)
-    monkeypatch.setattr("adjoint.compiler.trace.frames.shadow_frame._decoded", {})
+    monkeypatch.setattr("adjoint.compiler.trace.frames.decode._decoded", {})
 
     def step(x: float) -> Any:
         y = (x, scale)

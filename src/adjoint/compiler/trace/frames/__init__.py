@@ -11,18 +11,23 @@ Modules, in reading order:
 - `preexisting`: What existed before the step: what was reached through the places it read, and all that is held by
   such things.
 - `static_getattr`: What `getattr` would find, without running the user's code for it.
+- `observations`: What a step was seen to read and write, and the rules for what of it counts: each place once, as it
+  was before.
+- `shadow_frame`: A frame of the user's while it runs: a shadow of its stack, moved by each instruction before that is
+  executed.
 - `attributes_items`: What attribute access and subscripts read and write.
 - `calls`: What calls read and write.
 - `bytecode`: What each instruction of Python's bytecode does to the stack, by its name.
+- `load_store`: The instructions that read and write: names, attributes, items, operators.
+- `decode`: A function's instructions with what each does, from the handlers of all: decoded once, however often it
+  runs.
 - `frame_observer`: The witness of a trace: what the user's Python read from outside of the step, and what it wrote
   there.
-- `load_store`: The instructions that read and write: names, attributes, items, operators.
-- `shadow_frame`: A frame of the user's while it runs: a shadow of its stack, moved by each instruction before that is
-  executed.
 """
 
 from adjoint.compiler.trace.frames.constants import unchanged
-from adjoint.compiler.trace.frames.frame_observer import Read, Witness, Write
+from adjoint.compiler.trace.frames.frame_observer import Witness
+from adjoint.compiler.trace.frames.observations import Read, Write
 from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Cell, Contents, Definition, Global, Item, Place
 
 __all__ = [

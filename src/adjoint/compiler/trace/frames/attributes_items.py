@@ -6,20 +6,18 @@ import functools
 import os
 from collections import ChainMap, UserDict, UserList, deque
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, VIEWS
+from adjoint.compiler.trace.frames.shadow_frame import Activation
 from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Item, find
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, lookup, one_of
 from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_class, is_user_code, is_user_function
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.shadow_frame import Activation
 
 
 def get_attribute(a: Activation, frame: FrameType, holder: Any, name: str) -> Any:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.compiler.trace.frames import calls
+from adjoint.compiler.trace.frames.shadow_frame import Activation, Handlers
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, one_of
 
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.shadow_frame import Activation
-
-Handler = Callable[["Activation", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
-HANDLERS: dict[str, Handler] = {}
+HANDLERS = Handlers()
+handles = HANDLERS.handles
 
 
 class Null:
@@ -28,17 +25,6 @@ NULL = Null()
 
 class Made(list[Any]):
     """A container that the step has just built, by what was put into it."""
-
-
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Declare the instructions that a function is for."""
-
-    def register(handler: Handler) -> Handler:
-        for name in names:
-            HANDLERS[name] = handler
-        return handler
-
-    return register
 
 
 def generic(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:

@@ -17,7 +17,7 @@ from types import (
     MethodWrapperType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,14 +32,12 @@ from adjoint.compiler.trace.frames.attributes_items import (
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
 from adjoint.compiler.trace.frames.impure_calls import NAMED, impurity
+from adjoint.compiler.trace.frames.shadow_frame import Activation
 from adjoint.compiler.trace.frames.sources import MISSING, Attribute, find
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, lookup, one_of
 from adjoint.compiler.trace.frames.trace_rules import is_standard_file, is_user_function
 from adjoint.core.runtime.mode import setting, watch
 from adjoint.core.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.shadow_frame import Activation
 
 ADDING = frozenset(("append", "appendleft", "extend", "extendleft", "__iadd__", "frombytes", "fromlist"))
 CHANGING = frozenset((  # methods of built-in containers that change them so that it depends on what they hold

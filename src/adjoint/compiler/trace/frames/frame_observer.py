@@ -20,81 +20,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
-    BuiltinFunctionType,
     CellType,
     CodeType,
     FrameType,
     FunctionType,
-    MethodType,
-    ModuleType,
 )
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, unchanged
-from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, copied, elements, snapshot, wrapped
-from adjoint.compiler.trace.frames.impure_calls import CODES, FILES_WITH_CODES, is_suspended, take_in
-from adjoint.compiler.trace.frames.preexisting import Past, held_by
+from adjoint.compiler.trace.frames.decode import decode
+from adjoint.compiler.trace.frames.impure_calls import CODES, FILES_WITH_CODES, take_in
+from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.shadow_frame import Activation, is_resumed
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Contents, Item, Place, classes_of, dict_of, find
-from adjoint.compiler.trace.frames.static_getattr import MOST_CANDIDATES, Found
+from adjoint.compiler.trace.frames.sources import MISSING, Attribute, classes_of, dict_of, find
 from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, relied_upon
 from adjoint.core.graph.source_location import PACKAGE, Site
-from adjoint.core.tensor.tensor import Tensor
-
-WHOLE = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
 
 
-class Read(NamedTuple):
-    """A value that the step used, as it was before the step."""
-
-    place: Place
-    value: Any
-    site: Site
-
-
-class Write(NamedTuple):
-    """A place that the step changed: the value before (for `Contents` a copy), MISSING if there was none.
-
-    `keys` are the keys under which a container's items were set one by one, also if to what they had been.
-    """
-
-    place: Place
-    before: Any
-    site: Site
-    keys: list[Any]
-
-
-class Witness:
-    """Observes one run of a step.
-
-    `refuse(what, site)` is told what could not be repeated, as in "calls print(), which prints", and is to raise.
-    """
+class Witness(Observations):
+    """Observes one run of a step, frame by frame."""
 
     def __init__(self, refuse: Callable[[str, Site], None]) -> None:
-        self._refuse = refuse
-        self._reads: dict[Place, Read] = {}
-        self._writes: dict[Place, Write] = {}
-        self.past = Past()
-        self.knows = self.past.knows
-        self._arguments: dict[int, Any] = {}
+        super().__init__(refuse)
         self._activations: dict[FrameType, Activation] = {}
         self._nests: dict[int, Activation] = {}  # by a code: that in whose constants it is, as it ran last
-        self._refused: BaseException | None = None
         self._apart: FrameType | None = None
         self._started = False
         self._generated: dict[int, Any] = {}  # namespaces of code that was generated for this library
         take_in()
         self._interrupts = _interrupts()
-
-    @property
-    def reads(self) -> list[Read]:
-        """The first read of each place, in order."""
-        return list(self._reads.values())
-
-    @property
-    def writes(self) -> list[Write]:
-        """The first write to each place, in order."""
-        return list(self._writes.values())
 
     @contextmanager
     def watching(self, function: Any = None, *arguments: Any) -> Iterator[None]:
@@ -104,7 +57,7 @@ class Witness:
         """
         self.past.meet(function)
         for argument in arguments:
-            self._take_argument(argument)
+            self.take_argument(argument)
         self._started = bool(arguments)
         before = sys.gettrace()
         sys._getframe().f_trace_opcodes = True  # Python 3.12 looks at `sys.settrace` whether any frame wants opcodes
@@ -117,94 +70,6 @@ class Witness:
             self._nests.clear()
         if self._refused is not None:
             raise self._refused
-
-    def is_argument(self, thing: Any) -> bool:
-        """True for a container among the arguments, or in one: its reads are for the signature to guard."""
-        return id(thing) in self._arguments
-
-    def read(self, place: Place, value: Any, frame: FrameType) -> None:
-        """Record that the frame reads `value`, unless the step put it there."""
-        if place in self._reads or place in self._writes:
-            return
-        written = self._writes.get(Contents(place.holder)) if isinstance(place, Item) else None
-        if written is not None and not unchanged(_item(written.before, place.name), value):
-            return
-        self._reads[place] = Read(place, value, site_in(frame))
-        self.past.meet(value)
-
-    def read_found(self, found: Found, frame: FrameType) -> None:
-        """Record the read of an attribute that was looked up, if the holder is from before."""
-        if found.place is not None and (isinstance(found.place.holder, ModuleType) or self.knows(found.place.holder)):
-            self.read(found.place, found.held, frame)
-
-    def use(self, value: Any, frame: FrameType) -> None:
-        """Record that all of `value` is read, if it is a container or holds some."""
-        if type(value) in ATOMS:
-            return
-        pending, seen = [value], set()
-        while pending:
-            value = pending.pop()
-            if type(value) in ATOMS or id(value) in seen:
-                continue
-            seen.add(id(value))
-            if not isinstance(value, CONTAINERS):
-                if is_suspended(value) and self.knows(value):
-                    self.refuse(f"advances {_described(value)}, which was there before the step", frame)
-                pending.append(wrapped(value))
-            elif isinstance(value, MUTABLE) and self.knows(value):
-                self._read_contents(value, frame)
-            elif not is_plain(value):
-                pending.extend(elements(value))
-
-    def use_object(self, thing: Any, frame: FrameType) -> None:
-        """Record that all attributes are read of an object, and of the objects in them, as a copy of it does."""
-        pending: list[Any] = [thing]
-        seen: set[int] = set()
-        while pending and len(seen) < MOST_CANDIDATES:
-            thing = pending.pop()
-            if type(thing) in ATOMS or isinstance(thing, WHOLE) or id(thing) in seen:
-                continue
-            seen.add(id(thing))
-            if isinstance(thing, CONTAINERS):
-                pending.extend(elements(thing))
-            elif self.knows(thing) and is_user_class(type(thing)):
-                held = list(held_by(thing))
-                pending.extend(held)
-                for attributes in held:
-                    if type(attributes) is dict:
-                        self.use(attributes, frame)
-
-    def _read_contents(self, container: Any, frame: FrameType) -> None:
-        place = Contents(container)
-        if place not in self._reads and id(container) not in self._arguments:
-            self._reads[place] = Read(place, snapshot(container, self.as_before), site_in(frame))
-            self.past.expand(container)
-
-    def write(self, place: Place, before: Any, frame: FrameType) -> None:
-        """Record a write, if it is the first to its place. What the holder has now was there before."""
-        if place not in self._writes:
-            self.past.expand(place.holder)
-            self._writes[place] = Write(place, before, site_in(frame), [])
-
-    def change(self, container: Any, frame: FrameType, key: Any = MISSING) -> None:
-        """Record that what the container holds changes, if it is from before; with `key`, that this item is set."""
-        if not self.knows(container):
-            return
-        place = Contents(container)
-        if place not in self._writes:
-            self.write(place, copied(container), frame)
-        if key is not MISSING:
-            keys = self._writes[place].keys
-            if not any(unchanged(key, other) for other in keys):
-                keys.append(key)
-
-    def refuse(self, what: str, frame: FrameType) -> None:
-        """Refuse the step, for good."""
-        try:
-            self._refuse(what, site_in(frame))
-        except BaseException as error:
-            self._refused = self._refused or error
-            raise
 
     def left(self, activation: Activation, frame: FrameType, value: Any) -> None:
         """A frame was left, with `value`."""
@@ -237,7 +102,7 @@ class Witness:
             return None
         activation = self._activations.get(frame)
         if activation is None:
-            if is_resumed(frame):
+            if is_resumed(frame, decode(code)):
                 self.refuse(f"advances the generator {code.co_name!r}, which had begun before the step", frame)
             activation = self._activations[frame] = self._activated(frame, code)
         frame.f_trace_lines = False
@@ -262,7 +127,7 @@ class Witness:
         variables = frame.f_locals
         if outermost:
             for argument in _arguments(code, variables):
-                self._take_argument(argument)
+                self.take_argument(argument)
         called = caller.callee if caller is not None else None
         if isinstance(called, FunctionType) and called.__code__ is code:
             functions = [called]
@@ -280,7 +145,7 @@ class Witness:
                     cells[name].append(cell)
         for function in functions:
             self._read_defaults(function, frame)
-        activation = Activation(self, code, cells, outermost)
+        activation = Activation(self, code, decode(code), cells, outermost, self.left)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self._nests[id(constant)] = activation
@@ -333,23 +198,6 @@ class Witness:
                 self.read(Attribute(function, name), held, frame)
                 self.use(held, frame)
 
-    def _take_argument(self, argument: Any) -> None:
-        if isinstance(argument, list | tuple | dict) and id(argument) not in self._arguments:
-            self._arguments[id(argument)] = argument
-            for element in elements(argument):
-                self._take_argument(element)
-        self.past.meet(argument)
-
-    def as_before(self, container: Any) -> Any:
-        """A copy of the container as it was before the step changed it; itself if it did not."""
-        written = self._writes.get(Contents(container))
-        return container if written is None else written.before
-
-
-def site_in(frame: FrameType) -> Site:
-    """The line of the user's program that a frame is at."""
-    return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
 
 def _arguments(code: CodeType, variables: Any) -> Iterator[Any]:
     count = code.co_argcount + code.co_kwonlyargcount
@@ -380,15 +228,3 @@ def _interrupts() -> frozenset[Any]:
     signal = sys.modules.get("signal")  # whoever has set a handler has imported it
     handlers = [signal.getsignal(number) for number in signal.valid_signals()] if signal is not None else []
     return frozenset(code for f in (*gc.callbacks, *handlers) if (code := getattr(f, "__code__", None)) is not None)
-
-
-def _item(container: Any, key: Any) -> Any:
-    try:
-        return container[key]
-    except (LookupError, TypeError):
-        return MISSING
-
-
-def _described(iterator: Any) -> str:
-    name = getattr(iterator, "__name__", None)
-    return f"the generator {name!r}" if isinstance(name, str) else f"a {type(iterator).__name__}"

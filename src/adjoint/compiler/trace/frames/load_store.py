@@ -8,16 +8,16 @@ import sys
 from collections import deque
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from adjoint.compiler.trace.frames import attributes_items, calls
-from adjoint.compiler.trace.frames.bytecode import NULL, Made, handles
+from adjoint.compiler.trace.frames.bytecode import NULL, Made
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
+from adjoint.compiler.trace.frames.shadow_frame import Activation, Handlers
 from adjoint.compiler.trace.frames.sources import MISSING, Cell, Global
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, one_of
 
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.shadow_frame import Activation
+HANDLERS = Handlers()
+handles = HANDLERS.handles
 
 
 class Loading(str):

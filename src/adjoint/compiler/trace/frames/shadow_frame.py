@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Callable, Mapping
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CellType, CodeType, FrameType
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
-from adjoint.compiler.trace.frames import load_store  # noqa: F401  fills HANDLERS
-from adjoint.compiler.trace.frames.bytecode import HANDLERS, generic
+from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
 
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.frame_observer import Witness
+Handler = Callable[["Activation", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
+
+
+class Handlers(dict[str, Handler]):
+    """What instructions do to the stack, by their names."""
+
+    def handles(self, *names: str) -> Callable[[Handler], Handler]:
+        """Declare the instructions that a function is for."""
+
+        def register(handler: Handler) -> Handler:
+            for name in names:
+                self[name] = handler
+            return handler
+
+        return register
 
 
 class Decoded:
-    """A function's instructions by their offsets, and where exceptions land, with the depth of the stack there."""
+    """A function's instructions by their offsets, and where exceptions land, with the depth of the stack there.
+
+    `otherwise` handles what no one of the `handlers` is for.
+    """
 
     __slots__ = ("landings", "steps")
 
-    def __init__(self, code: CodeType) -> None:
+    def __init__(self, code: CodeType, handlers: Mapping[str, Handler], otherwise: Handler) -> None:
         self.steps: dict[int, tuple[Any, dis.Instruction, int, int]] = {}
         listing = dis.Bytecode(code)
         before: list[int] = []
@@ -31,7 +46,7 @@ class Decoded:
             if ins.opname == "EXTENDED_ARG":
                 before.append(ins.offset)
                 continue
-            step = (HANDLERS.get(ins.opname, generic), ins, after, -1)
+            step = (handlers.get(ins.opname, otherwise), ins, after, -1)
             self.steps[ins.offset] = step
             for offset in before:  # some versions report the prefix, some the instruction, some both
                 self.steps[offset] = (*step[:3], ins.offset)
@@ -41,20 +56,31 @@ class Decoded:
 
 
 class Activation:
-    """The shadow stack of one frame. Unknown values are UNKNOWN; the slots that are missing below are so, too."""
+    """The shadow stack of one frame. Unknown values are UNKNOWN; the slots that are missing below are so, too.
+
+    `leave(activation, frame, value)` is called when the frame is left.
+    """
 
     __slots__ = (
-        "awaited", "callee", "cells", "code", "keywords", "landings", "outermost", "pending", "raising", "skipped",
-        "stack", "steps", "witness",
+        "awaited", "callee", "cells", "code", "keywords", "landings", "leave", "outermost", "pending", "raising",
+        "skipped", "stack", "steps", "witness",
     )  # fmt: skip
 
-    def __init__(self, witness: Witness, code: CodeType, cells: dict[str, list[CellType]], outermost: bool) -> None:
+    def __init__(
+        self,
+        witness: Observations,
+        code: CodeType,
+        decoded: Decoded,
+        cells: dict[str, list[CellType]],
+        outermost: bool,
+        leave: Callable[[Activation, FrameType, Any], None],
+    ) -> None:
         self.witness = witness
+        self.leave = leave
         self.code = code
         self.cells = cells  # those from before the step, by the names of the variables
         self.outermost = outermost
         self.stack: list[Any] = []
-        decoded = decode(code)
         self.steps, self.landings = decoded.steps, decoded.landings
         self.pending: tuple[dis.Instruction, int] | None = None
         self.keywords: tuple[str, ...] = ()
@@ -68,7 +94,7 @@ class Activation:
         if event == "opcode":
             self._step(frame)
         elif event == "return":
-            self.witness.left(self, frame, UNKNOWN if self.raising else arg)
+            self.leave(self, frame, UNKNOWN if self.raising else arg)
         elif event == "exception":
             self.raising = True
         return self.trace
@@ -139,22 +165,13 @@ def _settle(a: Activation, frame: FrameType, jump: dis.Instruction, jumped: bool
 
 PAUSING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 ITERATOR_GOES = "LOAD_FAST_LOAD_FAST" not in dis.opmap  # an exhausted iterator is popped by FOR_ITER, before 3.13
-_decoded: WeakKeyDictionary[CodeType, Decoded] = WeakKeyDictionary()
 
 
-def decode(code: CodeType) -> Decoded:
-    """The code's instructions, decoded once."""
-    found = _decoded.get(code)
-    if found is None:
-        found = _decoded[code] = Decoded(code)
-    return found
-
-
-def is_resumed(frame: FrameType) -> bool:
+def is_resumed(frame: FrameType, decoded: Decoded) -> bool:
     """True where a frame that was suspended comes back."""
     if not frame.f_code.co_flags & PAUSING:
         return False
-    step = decode(frame.f_code).steps.get(frame.f_lasti)
+    step = decoded.steps.get(frame.f_lasti)
     if step is None:
         return False
     return step[1].opname == "YIELD_VALUE" or _comes_back(step[1])
