@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.cache.object_cache import compile_kernel
-from adjoint.compiler.eager.kernels import Recipe
+from adjoint.compiler.eager.bound_kernel import Recipe
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
