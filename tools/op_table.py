@@ -80,7 +80,7 @@ def _node(op: Any) -> str:
     if all(rule is None for rule in op.rules):
         return "none"
     try:
-        return f"`{op.kind(SimpleNamespace(op=op, params={}, shapes=None, saved=None, parents=())).__name__}`"
+        return f"`{op.node_name(SimpleNamespace(op=op, params={}, shapes=None, saved=None, parents=()))}`"
     except (AttributeError, KeyError, TypeError, IndexError):
         return "depends on the call"
 

@@ -250,7 +250,7 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
     """The signature of what a wrapper stands for, its annotations evaluated; Any where there are none."""
     declared = inspect.unwrap(function)
     found = inspect.signature(declared)
-    hints = typing.get_type_hints(declared, localns={"Tensor": module.Tensor})
+    hints = typing.get_type_hints(declared, localns={"Tensor": Tensor, "TensorLike": Tensor})
     parameters = [p.replace(annotation=hints.get(p.name, Any)) for p in found.parameters.values()]
     return found.replace(parameters=parameters, return_annotation=hints.get("return", Any))
 

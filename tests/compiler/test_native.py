@@ -17,8 +17,8 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import compiler, nn, optim
 from adjoint.core.op import eager_kernels
+from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import Native, source
-from adjoint.core.op.op import apply
 from adjoint.functions.elementwise import activation
 from adjoint.functions.nn import convolution as convolutions
 from adjoint.ops.elementwise import arithmetic

@@ -13,6 +13,10 @@ from adjoint.core.runtime.slot import SLOTS, Slot
 FILLED_ON_IMPORT: dict[str, str] = {  # slot: the module whose function `import adjoint` puts there
     "compile": "adjoint",
     "map_in_front": "adjoint",
+    "block_on": "adjoint.core.tensor.shape_tracer",
+    "cast": "adjoint.ops.elementwise.select",
+    "replay": "adjoint.ops.mutation.view_update",
+    "write": "adjoint.ops.mutation.inplace",
 }
 
 

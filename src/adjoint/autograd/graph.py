@@ -65,7 +65,7 @@ def holder_of(x: Tensor | GradientEdge) -> Tensor:
         return x
     place = place_of(x)
     leaf = place.variable if type(place) is Leaf else None
-    if leaf is not None and leaf.node is place:
+    if isinstance(leaf, Tensor) and leaf.node is place:
         return leaf
     holder = wrap(None)
     holder.node = place

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, BinaryIO
 
 from adjoint.core.dtype.device import META, device, is_meta
-from adjoint.core.tensor.meta import moved
+from adjoint.core.tensor.shape_tracer import moved
 from adjoint.serialization.mmap_options import shared
 from adjoint.serialization.safetensors import Path
 from adjoint.serialization.safetensors_tree import check_binary, load_safetensors, put

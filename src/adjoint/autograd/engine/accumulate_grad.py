@@ -15,7 +15,7 @@ import numpy as np
 from adjoint.autograd.engine.graph_task import NOTHING, Gradients
 from adjoint.autograd.engine.node_call import run_after, run_before
 from adjoint.core.graph.node import Leaf
-from adjoint.core.op.op import bare_node
+from adjoint.core.op.apply import bare_node
 from adjoint.core.runtime.fork_safety import renewed
 from adjoint.core.runtime.mode import mode, touch_gradient
 from adjoint.core.tensor.as_strided import laid_as
@@ -84,7 +84,9 @@ def rest(gradients: Gradients, leaf: Leaf) -> None:
     if gradients.wanted is not None:
         return
     tensor, hooks = leaf.reference(), leaf.hooks
-    if tensor is None or hooks is None or not tensor.requires_grad or not (hooks.accumulated or hooks.after):
+    if not isinstance(tensor, Tensor) or not tensor.requires_grad:
+        return
+    if hooks is None or not (hooks.accumulated or hooks.after):
         return
     if leaves[leaf] is not NOTHING:
         with _storing:

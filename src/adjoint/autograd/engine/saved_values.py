@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.engine.graph_task import Gradients
-from adjoint.core.graph.node import RELEASED, Node, Packed, Saved, restored
+from adjoint.core.graph.node import RELEASED, Node, Packed, Saved
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.tensor.mutation_log import check_unwritten, writes
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import restored
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.tensor_like import TensorLike
 
 
 def usable(gradients: Gradients, node: Node) -> Any:
@@ -38,9 +41,9 @@ class Opened(Packed):
 
     def __init__(self, packed: Packed) -> None:
         self.packed = packed
-        self.tensor: Tensor | None = None
+        self.tensor: TensorLike | None = None
 
-    def open(self) -> Tensor:
+    def open(self) -> TensorLike:
         """The tensor that was saved."""
         if self.tensor is None:
             self.tensor = self.packed.open()

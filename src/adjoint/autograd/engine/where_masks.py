@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.engine.saved_values import arguments, opened
-from adjoint.core.graph.node import Node, restored
-from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.graph.node import Node
+from adjoint.core.tensor.tensor import Tensor, restored, wrap
 from adjoint.ops.elementwise.select import choose
 from adjoint.ops.movement.movement import expand, reshape
 from adjoint.ops.reduction.reduction import all

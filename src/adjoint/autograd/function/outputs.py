@@ -9,7 +9,7 @@ from adjoint.autograd.function.node import BackwardCFunction
 from adjoint.autograd.function.saved import CLEARED, Kept, keep, number_of
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
-from adjoint.core.op.op import NOT_SAVED
+from adjoint.core.op.apply import NOT_SAVED
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.storage import Made, mark_written, share, share_view, view_of, view_on
 from adjoint.core.tensor.tensor import Tensor, wrap

@@ -10,12 +10,12 @@ import numpy as np
 
 from adjoint.autograd.saved.hooks import Packer
 from adjoint.autograd.saved.saved_tensor import SavedTensor, pair_of
-from adjoint.core.graph.node import RELEASED, Leaf, Packed, rewrapped
+from adjoint.core.graph.node import RELEASED, Leaf, Packed
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.external_aliases import apart
 from adjoint.core.tensor.mutation_log import check_unwritten
 from adjoint.core.tensor.storage import View
-from adjoint.core.tensor.tensor import Tensor, detach, twin, wrap
+from adjoint.core.tensor.tensor import Tensor, detach, rewrapped, twin, wrap
 
 new = object.__new__
 CLEARED: Any = type("Cleared", (), {"__slots__": (), "__repr__": lambda self: "<cleared>"})()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from adjoint.core.graph.node import Packed, rewrapped
+from adjoint.core.graph.node import Packed
 from adjoint.core.runtime.mode import Scope, mode, set_modes
 from adjoint.core.tensor.storage import InferenceStorage
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor, rewrapped
 
 
 class saved_tensors_hooks:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.saved.hooks import PackedByHook, Packer
-from adjoint.core.graph.node import RELEASED, Packed, Saved, restored
+from adjoint.core.graph.node import RELEASED, Packed, Saved
 from adjoint.core.tensor.mutation_log import check_unwritten
 from adjoint.core.tensor.storage import share, storage_of
-from adjoint.core.tensor.tensor import Tensor, twin
+from adjoint.core.tensor.tensor import Tensor, restored, twin
 
 new = object.__new__
 

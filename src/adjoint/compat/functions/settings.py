@@ -11,7 +11,7 @@ from adjoint.core.dtype.dtype import numpy_dtype, set_default_dtype
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.deterministic import determinism
 from adjoint.core.runtime.mode import mode, set_modes
-from adjoint.core.tensor.meta import SHAPER
+from adjoint.core.tensor.shape_tracer import SHAPER
 
 __all__ = [
     "_assert", "_assert_async", "are_deterministic_algorithms_enabled", "can_cast", "get_default_device",

@@ -11,6 +11,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,11 @@ def _recipe(native: Native, arguments: list[Any], params: dict[str, Any]) -> Rec
 def _key(native: Native, arguments: list[Any], params: dict[str, Any]) -> str | None:
     """The digest of all that decides the recipe; None if that cannot be told."""
     function: Any = native.function
-    ops = [cell.cell_contents for cell in function.__closure__ or ()]
-    if not all(type(op) is Op for op in ops):
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    called = [x.evaluate if type(x) is Op else x for x in held]  # an op, and the function that applies it
+    if not all(type(x) is Op or (type(x) is FunctionType and x.__closure__ is None) for x in held):
         return None
-    told = [(f.__module__, f.__qualname__, f.__code__.co_firstlineno) for f in (function, *(op.evaluate for op in ops))]
+    told = [(f.__module__, f.__qualname__, f.__code__.co_firstlineno) for f in (function, *called)]
     given = [(x.shape, x.dtype.str, x.order) if type(x) is Operand else (type(x).__name__, repr(x)) for x in arguments]
     facts = (
         sources(*DECLARING), host().fingerprint(), sys.version, np.__version__, str(get_default_dtype()), native.name,

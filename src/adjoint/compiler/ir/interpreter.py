@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
-from adjoint.core.op.op import evaluate as call
+from adjoint.core.op.evaluation import evaluate as call
 
 ELEMENTWISE = ("unary", "binary", "elementwise")
 

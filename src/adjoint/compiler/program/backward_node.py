@@ -15,7 +15,7 @@ from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import freed_without_recursion
 from adjoint.core.graph.node import RELEASED, Leaf, Output, Recorded, tick
 from adjoint.core.graph.source_location import user_place
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.runtime.fork_safety import renewed
 from adjoint.core.runtime.mode import Scope, mode, unusual
 from adjoint.core.tensor.mutation_log import check_unwritten

@@ -17,7 +17,7 @@ from adjoint.compiler.runtime.result_buffers import LARGE
 from adjoint.compiler.trace.step_outputs import Leaf, Outcome
 from adjoint.compiler.trace.symbolic_number import Line, guard_code
 from adjoint.core.graph.node import Leaf as AccumulateGrad
-from adjoint.core.op.op import evaluate
+from adjoint.core.op.evaluation import evaluate
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor

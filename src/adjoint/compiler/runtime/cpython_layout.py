@@ -72,7 +72,8 @@ def marks() -> Marks | None:
         return None
     of = ((Write, "order"), (Write, "place"), (Write, "outside"), (Storage, "version"))
     found = Marks(*(offset(*each) for each in of))
-    write, storage = Write(weakref.ref(Tensor(np.zeros(1)))), Storage()
+    write = Write(weakref.ref(Tensor(np.zeros(1))))
+    storage: Storage[Tensor] = Storage()
     write.order, write.place, write.outside, storage.version = (
         a, b, c, d
     ) = 2**40, Site("", 0, ""), True, 2**41  # fmt: skip

@@ -22,7 +22,7 @@ from adjoint.core.tensor.storage import Storage
 API = ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLong", "PyLong_FromLongLong")
 
 
-def marker(written: Sequence[Write], storages: Sequence[Storage], site: Any) -> Callable[[int], None] | None:
+def marker(written: Sequence[Write], storages: Sequence[Storage[Any]], site: Any) -> Callable[[int], None] | None:
     """A function `mark(order)`: these memories are written now, at `site`, and count it; None if only Python can."""
     slots = cpython_layout.marks()
     count = vars(Storage)["version"]

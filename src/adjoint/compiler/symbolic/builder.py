@@ -18,14 +18,21 @@ import numpy as np
 from adjoint.compiler.ir.graph import Constant, Graph, Origin, Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.op.op import Op, apply
+from adjoint.core.op.apply import apply
+from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import Scope, mode
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
 
 # Marks where a history is cut off: the same value, beyond which no gradient goes.
 DETACH = Op(
-    lambda x: x, {}, family="movement", spec=lambda x: Spec(x.shape, x.dtype), index=lambda view: view, linear=True
+    lambda x: x,
+    {},
+    call=apply,
+    family="movement",
+    spec=lambda x: Spec(x.shape, x.dtype),
+    index=lambda view: view,
+    linear=True,
 )
 DETACH.name = "detach"
 

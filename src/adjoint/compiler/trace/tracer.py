@@ -22,7 +22,7 @@ from adjoint.compiler.trace.untraced import unwatched
 from adjoint.core.graph.hooks import watch_hooks
 from adjoint.core.graph.node import Leaf, tick
 from adjoint.core.graph.source_location import Site, user_site
-from adjoint.core.op.op import target_dtype
+from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op_errors import explained
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import Scope, unrecorded

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Self
+
+from adjoint.core.runtime.slot import Slot
 
 KINDS = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
     "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )  # fmt: skip
+block_slot: Slot[Callable[[bool], AbstractContextManager[Any]]] = Slot("block_on")  # of "meta" (True), or of the CPU
 
 
 class DeviceError(RuntimeError, AssertionError):
@@ -47,9 +52,7 @@ class device:
         self.type, self.index = kind, int(number) if colon else index
 
     def __enter__(self) -> Self:
-        from adjoint.core.tensor.meta import block_on
-
-        block = block_on(is_meta(self))
+        block = block_slot.call(is_meta(self))
         block.__enter__()
         self._blocks.append(block)
         return self

@@ -2,6 +2,7 @@
 
 Modules, in reading order:
 
+- `tensor_like`: What the graph, and memory, know of a tensor: the class itself is built from them, and stands above.
 - `hooks`: Functions that users attach to tensors, nodes and modules, and the handles that take them off again.
 - `source_location`: The user's line: the innermost frame outside the library.
 - `node`: The recorded graph: one node for each application of an op, one leaf for each tensor that wants a gradient.

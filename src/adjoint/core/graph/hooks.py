@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from adjoint.core.runtime.mode import mode, unusual, watch
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    from adjoint.core.graph.tensor_like import TensorLike
 
 Hook = Callable[..., Any]
 HookDict = OrderedDict[int, Hook]
@@ -97,7 +97,7 @@ class NodeHooks:
         self.outputs: dict[int, weakref.ref[Any]] = {}
         self.metadata: dict[Any, Any] = {}
         self.on_gradient: HookDict = OrderedDict()
-        self.retained_by: weakref.ref[Tensor] | None = None
+        self.retained_by: weakref.ref[TensorLike] | None = None
         self.before: HookDict = OrderedDict()
         self.after: HookDict = OrderedDict()
         self.accumulated: HookDict = OrderedDict()

@@ -14,8 +14,8 @@ from adjoint.core.graph.hooks import Hooked, NodeHooks
 from adjoint.core.graph.source_location import Site, site_of
 
 if TYPE_CHECKING:
+    from adjoint.core.graph.tensor_like import TensorLike
     from adjoint.core.op.op import Op
-    from adjoint.core.tensor.tensor import Tensor
 
 tick = count().__next__
 new = object.__new__
@@ -44,7 +44,7 @@ class Packed:
 
     __slots__ = ()
 
-    def open(self) -> Tensor:
+    def open(self) -> TensorLike:
         """The tensor that was saved."""
         raise NotImplementedError
 
@@ -131,37 +131,8 @@ def kind_of_node(name: str) -> type[Node]:
 def shown(node: Any) -> Any:
     """`node`, in the class that bears its name."""
     if type(node) is Node:
-        node.__class__ = node.op.kind(node)
+        node.__class__ = kind_of_node(node.op.node_name(node))
     return node
-
-
-def restored(value: Any, maker: Any) -> Any:
-    """A saved value as a tensor with its history: a leaf itself where it is still there. Numbers stay as they are."""
-    if isinstance(value, Packed):
-        value = value.open()
-        return rewrapped(value, maker)
-    if not hasattr(value, "dtype"):
-        return value
-    if type(maker) is Leaf:
-        leaf = maker.reference()
-        if leaf is not None and leaf.array is value:
-            return leaf
-    from adjoint.core.tensor.tensor import wrap
-
-    tensor = wrap(value)
-    tensor.node = maker
-    return tensor
-
-
-def rewrapped(value: Tensor, maker: Any) -> Tensor:
-    """`value`, a tensor, with the node `maker` for its history."""
-    from adjoint.core.tensor.tensor import twin
-
-    if value.node is maker:
-        return value
-    tensor = twin(value)
-    tensor.node = maker
-    return tensor
 
 
 class Leaf(Hooked):
@@ -171,7 +142,7 @@ class Leaf(Hooked):
     parents = ()
     next_functions = ()
     op = None
-    reference: weakref.ref[Tensor]
+    reference: weakref.ref[TensorLike]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     order: int
@@ -185,7 +156,7 @@ class Leaf(Hooked):
         self.hooks = None
 
     @property
-    def variable(self) -> Tensor | None:
+    def variable(self) -> TensorLike | None:
         """The tensor whose gradient accumulates here; None once it is gone."""
         return self.reference()
 

@@ -7,13 +7,17 @@ Modules, in reading order:
   a fifth.
 - `spec`: Shape and element type of an array, known without computing it.
 - `eager_kernels`: The slot through which NumPy code reaches compiled kernels, without knowing who compiles them.
-- `autocast`: Mixed precision: where `autocast` is on, products take a lower precision, and what is sensitive takes
-  float32.
-- `bfloat16`: Ops on bfloat16: computed in float32 and rounded once, by the same declarations, which need not know.
+- `op`: An op: a NumPy function, and what is declared of it: gradient rules, the shape of its result, how it is
+  lowered.
 - `op_errors`: What an op does when its NumPy function fails: the user's words for the error, or IEEE arithmetic's
   value.
-- `op`: An op: a NumPy function with rules attached.
+- `evaluation`: The value of an op: its operands brought to one type, and its NumPy function, or a kernel, called on
+  them.
+- `bfloat16`: Ops on bfloat16: computed in float32 and rounded once, by the same declarations, which need not know.
 - `recorder`: What a call of an op ends with: a tensor, its node, its view of another's memory.
+- `apply`: What every call of an op does: evaluate, wrap, record.
+- `autocast`: Mixed precision: where `autocast` is on, products take a lower precision, and what is sensitive takes
+  float32.
 - `unary_call`: The call of an op with one input, and parameters, written out as those of `families` are.
 - `families`: The families of ops.
 """

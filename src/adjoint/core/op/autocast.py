@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 from adjoint.core.dtype.dtype import as_dtype, bfloat16, dtype, float16, float32
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op import bfloat16 as widening
+from adjoint.core.op.bfloat16 import cast_slot
 from adjoint.core.runtime.mode import mode, set_modes
 from adjoint.core.tensor.mutation_log import writes
 from adjoint.core.tensor.tensor import Tensor
@@ -181,10 +181,10 @@ def lowered(x: Any) -> Any:
         return x
     kept = settings.cache and type(x.node) is Leaf and mode.recording and not mode.special and kind == float32.numpy
     if not kept:
-        return widening.cast(x, dtype=target)
+        return cast_slot.call(x, dtype=target)
     known = settings.cached.get(id(x))
     if known is None or known.array is not x.array or known.written != writes.last or known.made.array.dtype != target:
-        known = settings.cached[id(x)] = Cast(x, x.array, writes.last, widening.cast(x, dtype=target))
+        known = settings.cached[id(x)] = Cast(x, x.array, writes.last, cast_slot.call(x, dtype=target))
     return known.made
 
 
@@ -192,4 +192,4 @@ def raised(x: Any) -> Any:
     """A tensor of float16 or bfloat16 as float32; anything else as it is."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "fV" or x.array.dtype.itemsize != 2:
         return x
-    return widening.cast(x, dtype=float32.numpy)
+    return cast_slot.call(x, dtype=float32.numpy)

@@ -7,29 +7,28 @@ the op in float32. Ops that only move elements take them as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import bfloat16, default, float32
+from adjoint.core.op.evaluation import compute, target_dtype
+from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of
-
-if TYPE_CHECKING:
-    from adjoint.core.op.op import Op, Rule
+from adjoint.core.runtime.slot import Slot
 
 MOVING_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
 MOVING = frozenset({
     "as_strided", "cast", "copy", "gather", "index", "laid", "put_index", "put_slice", "put_view", "restride",
     "scatter", "taken", "unfold", "where", "windows",
 })  # fmt: skip
-cast: Any = None  # changes the type of a tensor: ops/elementwise/select.py, which declares it, puts it here
+cast_slot: Slot[Callable[..., Any]] = Slot("cast")  # a tensor to another type
 
 
 def in_float32(op: Op, inputs: tuple[Any, ...]) -> Op:
     """The twin of `op` that computes in float32, where `inputs` come together in bfloat16; else `op` itself."""
-    from adjoint.core.op.op import target_dtype
-
     arrays = tuple([getattr(x, "array", x) for x in inputs])
     if op.family in MOVING_FAMILIES or op.name in MOVING:
         return op
@@ -68,12 +67,11 @@ def narrowed(x: Any) -> Any:
 
 
 def _typed(x: Any, kind: np.dtype[Any]) -> Any:
-    return x.astype(kind) if isinstance(x, (np.ndarray, np.generic)) else cast(x, dtype=kind)
+    return x.astype(kind) if isinstance(x, (np.ndarray, np.generic)) else cast_slot.call(x, dtype=kind)
 
 
 def _twin(op: Op) -> Op:
     """`op` with another evaluation and other rules; all else that it declares is the same."""
-    from adjoint.core.op.op import Op, compute
 
     @wraps(op.evaluate)
     def evaluate(*operands: Any, **params: Any) -> Any:

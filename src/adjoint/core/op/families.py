@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
-from adjoint.core.op.op import NO_PARAMS, Op, Rule, apply, evaluate
+from adjoint.core.op.apply import NO_PARAMS, apply
+from adjoint.core.op.evaluation import evaluate
+from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.op_errors import FAULTS, again, kinds_checked, refuse_numbers, refusing
 from adjoint.core.op.recorder import make
 from adjoint.core.op.spec import Spec, broadcast_shapes
@@ -60,7 +62,7 @@ def unary(
     def declare(function: Function) -> Function:
         check = kinds_checked(function.__name__, refuses)
         op = Op(
-            refusing(function, check) if refuses else function, rules, family="unary",
+            refusing(function, check) if refuses else function, rules, call=apply, family="unary",
             spec=_elementwise_spec(truth, check, real), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         differentiable = op.rules[0] is not None
@@ -123,7 +125,7 @@ def binary(
     def declare(function: Function) -> Function:
         check = kinds_checked(function.__name__, refuses)
         op = Op(
-            refusing(function, check) if refuses else function, rules, family="binary",
+            refusing(function, check) if refuses else function, rules, call=apply, family="binary",
             spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
@@ -241,7 +243,7 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
-        op = Op(function, rules, family="movement", spec=spec, index=index, linear=True, **facets)
+        op = Op(function, rules, call=apply, family="movement", spec=spec, index=index, linear=True, **facets)
 
         def call(x: Any, **params: Any) -> Tensor:
             array = x.array if isinstance(x, Tensor) else None
@@ -289,7 +291,7 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
     rules, facets = _split(facets)
 
     def declare(function: Function) -> Function:
-        op = Op(function, rules, family=family, spec=spec, **facets)
+        op = Op(function, rules, call=apply, family=family, spec=spec, **facets)
         quick = len(op.inputs) == 1 and op.plain and op.promotion is None and not op.effect
         return publish(of_one(op) if quick else op.public, op)
 

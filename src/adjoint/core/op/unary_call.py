@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
+from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import source
-from adjoint.core.op.op import Op, apply
+from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import FAULTS, again
 from adjoint.core.op.recorder import make
 from adjoint.core.runtime.mode import unusual

@@ -10,6 +10,7 @@ Modules, in reading order:
   element.
 - `package_name`: The package's name in what its objects say of themselves: adjoint's own, or PyTorch's where it
   stands in for that.
+- `slot`: Calls upward: a slot below is filled with a function from above, which knows how to do what the slot is for.
 - `pytree`: Arguments and results as trees: tuples, lists, dicts, named tuples and dataclasses of leaves.
 - `text_table`: Rows of cells as text whose columns stand below one another.
 - `deterministic`: What programs ask for where results may differ from run to run: a complaint, and memory that shows

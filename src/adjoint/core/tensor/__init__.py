@@ -22,4 +22,6 @@ Modules, in reading order:
 - `meta`: Tensors of the device "meta": shape and type, no memory and no values.
 - `printing`: How a tensor prints: PyTorch's form, `tensor([1.0000, 2.5000], requires_grad=True)`.
 - `tensor`: The tensor: an array, and the node that made it.
+- `shape_tracer`: The tracer of the device "meta": it works out shapes and types by the specs of ops, as where a step
+  is traced.
 """

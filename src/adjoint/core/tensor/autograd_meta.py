@@ -25,7 +25,7 @@ from adjoint.core.tensor.storage import (
 )
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    from adjoint.core.graph.tensor_like import TensorLike
 
 
 class Historied(Readable):
@@ -118,7 +118,7 @@ class Historied(Readable):
         return edge(self.node)[1]
 
     @property
-    def grad(self) -> Tensor | None:
+    def grad(self) -> TensorLike | None:
         """The gradient that `backward()` accumulated; None before. Only leaves and `retain_grad()` tensors have one."""
         touch_gradient(self, "read")
         if self._grad is None and not self.is_leaf and not self.retains_grad:
@@ -131,7 +131,7 @@ class Historied(Readable):
         return self._grad
 
     @grad.setter
-    def grad(self, value: Tensor | None) -> None:
+    def grad(self, value: TensorLike | None) -> None:
         if value is not None:
             if not isinstance(value, Historied):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
@@ -158,7 +158,7 @@ class Historied(Readable):
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if type(self.node) is not Leaf:
-            hooks_of(self.node).retained_by = weakref.ref(self)  # type: ignore[arg-type]
+            hooks_of(self.node).retained_by = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
@@ -167,13 +167,13 @@ class Historied(Readable):
         return hooks is not None and hooks.retained_by is not None
 
     @property
-    def data(self) -> Tensor:
+    def data(self) -> TensorLike:
         """The same memory without history; assigning replaces the memory and keeps the history."""
-        twin: Tensor = self.detach()
+        twin: TensorLike = self.detach()
         return twin
 
     @data.setter
-    def data(self, value: Tensor) -> None:
+    def data(self, value: TensorLike) -> None:
         if not isinstance(value, Historied):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if unusual.count and mode.tracer is not None:
@@ -240,7 +240,7 @@ class Historied(Readable):
         return 0 if self.memory is None else storage_of(self).version
 
     @property
-    def _base(self) -> Tensor | None:
+    def _base(self) -> TensorLike | None:
         """The tensor whose memory this one is a view of; None for one that owns its memory."""
         view = view_of(self)
         return None if view is None else view.base

@@ -23,7 +23,7 @@ from adjoint.core.tensor.mutation_log import writes
 from adjoint.core.tensor.storage import Storage, storage_of
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    from adjoint.core.graph.tensor_like import TensorLike
 
 ndarray = np.ndarray
 PLAIN = (list, tuple, int, float, complex, np.generic)  # arrays made of these are ours alone
@@ -63,7 +63,7 @@ def _exposure_of(memory: Any) -> Exposure:
     return found
 
 
-def hand_out(tensor: Tensor) -> Any:
+def hand_out(tensor: TensorLike) -> Any:
     """An array over the memory of `tensor` for the world outside."""
     if not tensor.array.flags.writeable or not tensor.array.size:
         return tensor.array
@@ -87,7 +87,7 @@ def hand_out(tensor: Tensor) -> Any:
     return handed
 
 
-def take_over(tensor: Tensor, data: Any) -> None:
+def take_over(tensor: TensorLike, data: Any) -> None:
     """Note that `tensor` was just made of `data`, and may share its memory."""
     array = tensor.array
     if type(array) is not ndarray or isinstance(data, PLAIN) or not _may_be_written(array) or not array.size:
@@ -152,7 +152,7 @@ def _may_be_written(array: Any) -> bool:
     return array is not None and type(array) is not bytes
 
 
-def _kept_elsewhere(tensor: Tensor, exposure: Exposure) -> bool:
+def _kept_elsewhere(tensor: TensorLike, exposure: Exposure) -> bool:
     """True if more refers to the memory of `tensor` than the tensors that are known to see it, so that a node may."""
     seen = [tensor]
     if tensor.memory is not None and (type(tensor.memory) is not Storage or len(tensor.memory.aliases) > 1):

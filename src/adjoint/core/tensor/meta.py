@@ -1,24 +1,24 @@
 """Tensors of the device "meta": shape and type, no memory and no values.
 
-Such a tensor has an `Absent` array. What is done with it is worked out by the specs of ops, as where a step is traced;
-ops without such an operand compute as ever. While one lives, op calls look out for it: others pay nothing.
+Such a tensor has an `Absent` array. What is done with it is worked out by the specs of ops (`shape_tracer`). While one
+lives, op calls look out for it: others pay nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
-from weakref import ref
 
 import numpy as np
 
-from adjoint.core.dtype.device import is_meta
 from adjoint.core.op.spec import Spec, describe
-from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.as_strided import dense_strides, region
+from adjoint.core.tensor.storage import view_of
 
 NOT_NUMPY = "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+replay_slot: Slot[Callable[[Any, Any], Any]] = Slot("replay")  # the steps of a view, on another array
 
 
 class Absent(Spec):
@@ -75,183 +75,14 @@ class Absent(Spec):
     __hash__ = object.__hash__
 
 
-UNHEARD = ("watch", "touch_gradient", "follow", "enter_module", "leave_module", "refuse_write", "rebind")
-
-
 def any_absent(inputs: tuple[Any, ...]) -> bool:
     """True if one of the inputs of an op is a tensor without values."""
     return any(type(getattr(x, "array", x)) is Absent for x in inputs)
 
 
-class Shaper:
-    """The tracer that works out shapes and types where values are missing, and computes where they are not.
-
-    `values`: those of what was made last, for a factory whose caller names the CPU within a block of "meta".
-    """
-
-    write: Callable[..., Any]  # set by the ops of these names
-    replay: Callable[..., Any]
-
-    def __init__(self) -> None:
-        self.made: Callable[[], Any] = _nothing
-        self.values: Callable[[], Any] = _nothing
-
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """The array of what the op gives: absent where an operand is, or where there is none."""
-        from adjoint.core.op.op import apply
-        from adjoint.core.tensor.tensor import Tensor
-
-        made = not any(isinstance(x, (Tensor, np.ndarray)) for x in inputs)
-        if not made and not any_absent(inputs):
-            with Scope(tracer=None, recording=False):
-                return apply(op, inputs, params).array
-        out = _shaped(op, tuple(x.array if isinstance(x, Tensor) else x for x in inputs), params)
-        if made:
-            self._note(out, lambda: np.asarray(op.evaluate(*inputs, **params)))
-        return out
-
-    def constant(self, array: Any) -> Absent:
-        """An array made of Python data, of which the shape and the type are kept."""
-        array = np.asarray(array)
-        out = Absent(array.shape, array.dtype)
-        self._note(out, lambda: array)
-        return out
-
-    def as_it_lies(self, x: Any) -> Any:
-        """An array with the shape and the strides that the tensor would have, whose values nobody may look at."""
-        from adjoint.core.tensor.storage import view_of
-
-        view = view_of(x)
-        shape = (x if view is None else view.base).array.shape
-        lying = region(np.empty(1, x.array.dtype), shape, dense_strides(shape), 0)
-        return lying if view is None or type(x.array) is not Absent else self.replay(lying, view.steps)
-
-    def _note(self, made: Absent, values: Callable[[], Any]) -> None:
-        self.made, self.values = ref(made), values
-
-    def forget(self) -> None:
-        """Let go of what was made last."""
-        self.made = self.values = _nothing
-
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a node keeps of the inputs of its op: their arrays."""
-        return tuple(getattr(x, "array", x) for x in inputs)
-
-    def detached(self, tensor: Any) -> Any:
-        """The array of a tensor that is cut off from its history."""
-        return tensor.array
-
-    def adopt(self, tensor: Any) -> Any:
-        """The tensor's array."""
-        return tensor.array
-
-    def read_setting(self, holder: Any, key: Any) -> Any:
-        """A Python number, as it is."""
-        for k in key if type(key) is tuple else (key,):
-            holder = holder[k]
-        return holder
-
-    def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any:
-        """What is written, without its values; None where the write took place, in memory that there is.
-
-        Raises NotImplementedError where values that are missing were to be written.
-        """
-        from adjoint.core.tensor.tensor import twin
-
-        if type(x.array) is not Absent:
-            if type(out.array) is Absent:
-                out.array.refuse(called)
-            with Scope(tracer=None):
-                self.write(x, out, called, since)
-            return None
-        if type(out.array) is not Absent:
-            node, out = out.node, twin(out)
-            out.array, out.node = Absent(out.array.shape, out.array.dtype), node
-        return out
-
-    def __getattr__(self, name: str) -> Any:
-        """What else a tracer is told does not matter here."""
-        if name not in UNHEARD:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return _unheard
-
-
-def _shaped(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Absent:
-    from adjoint.core.op.op import target_dtype
-    from adjoint.core.op.op_errors import explained
-
-    target = target_dtype(op, arrays)
-    specs = [
-        Spec(x.shape, target or x.dtype) if hasattr(x, "dtype") else Spec((), target or np.dtype(type(x)))
-        for x in arrays
-        if x is not None
-    ]
-    try:
-        spec = op.spec(*specs, **params)
-    except (ValueError, TypeError, IndexError) as error:
-        raise explained(op, arrays, error) from error
-    return Absent(spec.shape, spec.dtype)
-
-
-def _nothing() -> None:
-    """Nothing was made."""
-
-
-def _unheard(*_: Any) -> None:
-    """Nobody is told."""
-
-
-SHAPER = Shaper()
-
-
-def without_values() -> Scope:
-    """A block in which what is made has a shape and a type only."""
-    return Scope(tracer=SHAPER)
-
-
-def without(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a factory makes in a block of the device "meta"."""
-    with without_values():
-        return make(*args, **kwargs)
-
-
-def block_on(meta: bool) -> AbstractContextManager[Any]:
-    """A block of the device "meta", or one of the CPU."""
-    SHAPER.forget()
-    if meta:
-        return without_values()
-    return Scope(tracer=None) if mode.tracer is SHAPER else nullcontext()
-
-
-def placed(out: Any, device: Any) -> Any:
-    """The tensor that a factory made, on the device that its caller named: "meta", or the CPU.
-
-    Raises DeviceError for other devices.
-    """
-    if is_meta(device):
-        return out if type(out.array) is Absent else _emptied(out)
-    if type(out.array) is Absent:
-        if SHAPER.made() is not out.array:
-            out.array.refuse("to()")
-        out.array = SHAPER.values()
-    return out
-
-
-def moved(x: Any, device: Any) -> Any:
-    """The tensor on another device, or itself. Raises NotImplementedError to the CPU from "meta": there is no data."""
-    if is_meta(device):
-        return x if type(x.array) is Absent else _emptied(x)
-    if type(x.array) is Absent:
-        x.array.refuse("to()")
-    return x
-
-
-def beside(x: Any, device: Any) -> Any:
-    """The device of what is made like x, where its caller named none."""
-    return x.device if device is None and unusual.absent else device
-
-
-def _emptied(out: Any) -> Any:
-    from adjoint.core.tensor.tensor import wrap
-
-    return wrap(Absent(out.array.shape, out.array.dtype))
+def layout_without_values(x: Any) -> Any:
+    """An array with the shape and the strides that the tensor would have, whose values nobody may look at."""
+    view = view_of(x)
+    shape = (x if view is None else view.base).array.shape
+    lying = region(np.empty(1, x.array.dtype), shape, dense_strides(shape), 0)
+    return lying if view is None or type(x.array) is not Absent else replay_slot.call(lying, view.steps)

@@ -14,7 +14,7 @@ from adjoint.core.tensor.meta import Absent
 from adjoint.core.tensor.torch_function import overrides
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    from adjoint.core.graph.tensor_like import TensorLike
 
 LEAD = "tensor("
 
@@ -58,7 +58,7 @@ def set_printoptions(
     options.scientific = sci_mode
 
 
-def format_tensor(tensor: Tensor) -> str:
+def format_tensor(tensor: TensorLike) -> str:
     """The text of `print(tensor)`."""
     name = "Parameter containing:\n" if type(tensor).__name__ == "Parameter" else ""
     array, lead = tensor.array, f"{type(tensor).__name__}(" if overrides(type(tensor)) else LEAD
@@ -75,7 +75,7 @@ def format_tensor(tensor: Tensor) -> str:
     return f"{name}{body})"
 
 
-def _properties(tensor: Tensor, array: Any) -> list[str]:
+def _properties(tensor: TensorLike, array: Any) -> list[str]:
     absent = type(array) is Absent
     parts = ["device='meta'"] if absent else []
     if absent or not options.edge or (array.size == 0 and array.shape != (0,)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,23 +14,24 @@ from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.mutation_log import writes
 
 if TYPE_CHECKING:
+    from adjoint.core.graph.tensor_like import TensorLike
     from adjoint.core.op.op import Op
-    from adjoint.core.tensor.tensor import Tensor
 
 ref = weakref.ref
+Seen = TypeVar("Seen", bound="TensorLike")  # the tensors that see a memory
 
 
-class Storage:
+class Storage(Generic[Seen]):
     """Shared by a tensor and all its views and detached twins. A tensor that was never aliased nor written has none."""
 
     __slots__ = ("aliases", "prune_at", "version")
 
     def __init__(self) -> None:
         self.version = 0
-        self.aliases: list[weakref.ref[Tensor]] = []
+        self.aliases: list[weakref.ref[Seen]] = []
         self.prune_at = 8
 
-    def living(self) -> list[Tensor]:
+    def living(self) -> list[Seen]:
         """The tensors that still see this memory."""
         self.aliases = [r for r in self.aliases if r() is not None]
         return [t for r in self.aliases if (t := r()) is not None]
@@ -75,7 +76,7 @@ class Step(NamedTuple):
     after: tuple[int, ...]
 
 
-class View:
+class View(Generic[Seen]):
     """What a tensor that sees the memory of another has in place of a `Storage`.
 
     `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here. `path` holds the steps as
@@ -84,10 +85,10 @@ class View:
     """
 
     __slots__ = ("base", "made", "path", "memory")
-    base: Tensor
+    base: Seen
     made: Made
     path: tuple[Any, ...]
-    memory: Storage
+    memory: Storage[Seen]
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -99,9 +100,9 @@ class View:
         return tuple([Step(*step) for part in (path, *reversed(parts)) for step in part])
 
 
-def view_on(storage: Storage, base: Tensor, path: tuple[Any, ...], made: Made) -> View:
+def view_on(storage: Storage[Seen], base: Seen, path: tuple[Any, ...], made: Made) -> View[Seen]:
     """A `View`, which is made without `__init__`: that would be one more call for each view."""
-    view = View()
+    view: View[Seen] = View()
     view.memory, view.base, view.path, view.made = storage, base, path, made
     return view
 
@@ -109,7 +110,7 @@ def view_on(storage: Storage, base: Tensor, path: tuple[Any, ...], made: Made) -
 LONG = 256
 
 
-class InferenceStorage(Storage):
+class InferenceStorage(Storage[Any]):
     """The storage of the tensors made in inference mode, one for all: nobody counts their writes."""
 
     __slots__ = ()
@@ -128,12 +129,12 @@ class InferenceLeaf(InferenceStorage):
         self.leaf = leaf
 
 
-class Renewed(Storage):
+class Renewed(Storage[Any]):
     """That of a tensor which was given other memory: its writes and those of its former views count as one."""
 
     __slots__ = ("former",)
 
-    def __init__(self, former: Storage) -> None:
+    def __init__(self, former: Storage[Any]) -> None:
         self.former = former
         super().__init__()
 
@@ -147,7 +148,7 @@ class Renewed(Storage):
         self.former.version = max(count, self.former.version)
 
 
-def renewed(tensor: Any) -> Storage:
+def renewed(tensor: Any) -> Storage[Any]:
     """A storage for other memory that `tensor` is to see, in which its writes go on being counted."""
     held = storage_of(tensor)
     former = held.former if isinstance(held, Renewed) else held
@@ -165,7 +166,7 @@ def is_inference(x: Any) -> bool:
     return isinstance(getattr(x, "memory", None), InferenceStorage)
 
 
-def storage_of(tensor: Any) -> Storage:
+def storage_of(tensor: Seen) -> Storage[Seen]:
     """The tensor's storage, made on first use."""
     held = tensor.memory
     if held is None:
@@ -174,7 +175,7 @@ def storage_of(tensor: Any) -> Storage:
     return held.memory if type(held) is View else held
 
 
-def view_of(tensor: Any) -> View | None:
+def view_of(tensor: Seen) -> View[Seen] | None:
     """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
     held = tensor.memory
     if type(held) is not View:
@@ -194,7 +195,7 @@ def share(source: Any, alias: Any) -> None:
     storage.add(alias)
 
 
-def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
+def share_view(source: TensorLike, alias: TensorLike, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
     """Record that `alias` is `op(source, **params)` in the same memory."""
     step = (op, params, source.array.shape, alias.array.shape)
     storage = storage_of(source)
@@ -216,7 +217,7 @@ def share_view(source: Tensor, alias: Tensor, op: Op, params: dict[str, Any], ma
     storage.add(alias)
 
 
-def mark_written(tensor: Tensor, site: Site | Place, part: Any = None) -> None:
+def mark_written(tensor: TensorLike, site: Site | Place, part: Any = None) -> None:
     """Count an in-place write, and note it for the nodes that keep this memory, or no more of it than `part`."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):

@@ -11,14 +11,14 @@ import numpy as np
 
 from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
-from adjoint.core.graph.node import Leaf, Node, Output
+from adjoint.core.graph.node import Leaf, Node, Output, Packed
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.as_strided import copied, dense_strides, region, steps
 from adjoint.core.tensor.autograd_meta import Historied
 from adjoint.core.tensor.construction import as_constructed
 from adjoint.core.tensor.detach_record import Cut, cut_here
 from adjoint.core.tensor.external_aliases import take_over
-from adjoint.core.tensor.meta import SHAPER, Absent
+from adjoint.core.tensor.meta import Absent, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.protocols import answers
 from adjoint.core.tensor.size import Size, new_tuple
@@ -245,12 +245,36 @@ def twin(x: Tensor) -> Tensor:
     return out
 
 
+def restored(value: Any, maker: Any) -> Any:
+    """A saved value as a tensor with its history: a leaf itself where it is still there. Numbers stay as they are."""
+    if isinstance(value, Packed):
+        value = value.open()
+        return rewrapped(value, maker)
+    if not hasattr(value, "dtype"):
+        return value
+    if type(maker) is Leaf:
+        leaf = maker.reference()
+        if leaf is not None and leaf.array is value:
+            return leaf
+    tensor = wrap(value)
+    tensor.node = maker
+    return tensor
+
+
+def rewrapped(value: Any, maker: Any) -> Tensor:
+    """`value`, a tensor, with the node `maker` for its history."""
+    if value.node is maker:
+        return value
+    tensor = twin(value)
+    tensor.node = maker
+    return tensor
+
+
 def as_it_lies(x: Tensor) -> Any:
     """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
     array = x.array
     if type(array) is not ndarray:
-        tracer = SHAPER if type(array) is Absent else mode.tracer
-        tell = getattr(tracer, "as_it_lies", None)
+        tell = layout_without_values if type(array) is Absent else getattr(mode.tracer, "as_it_lies", None)
         array = region(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
     return array
 

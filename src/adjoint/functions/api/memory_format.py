@@ -9,7 +9,8 @@ import numpy as np
 
 from adjoint.core.tensor import tensor as tensors
 from adjoint.core.tensor.memory_format import preserve_format, sorted_dims
-from adjoint.core.tensor.meta import Absent, without_values
+from adjoint.core.tensor.meta import Absent
+from adjoint.core.tensor.shape_tracer import without_values
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.memory_format import CHANNELS_LAST, channels_lie_last

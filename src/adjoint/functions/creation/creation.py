@@ -14,7 +14,7 @@ from adjoint.core.runtime.deterministic import unwritten
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.construction import as_array
 from adjoint.core.tensor.external_aliases import take_over
-from adjoint.core.tensor.meta import beside, moved, placed, without
+from adjoint.core.tensor.shape_tracer import beside, moved, placed, without
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import named_size, sizes
 from adjoint.functions.api.memory_format import order_of

@@ -12,8 +12,8 @@ from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import Scope, mode
-from adjoint.core.tensor.meta import placed, without
 from adjoint.core.tensor.protocols import answers
+from adjoint.core.tensor.shape_tracer import placed, without
 from adjoint.core.tensor.tensor import Tensor, method, wrap
 from adjoint.functions.api.dim_args import named_size, sizes
 from adjoint.functions.api.memory_format import as_it_lies, memory_order

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.tensor.meta import placed
+from adjoint.core.tensor.shape_tracer import placed
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.out import into, with_out
 from adjoint.functions.api.publish import public

@@ -10,7 +10,8 @@ from adjoint.core.dtype.device import CPU, device, require_cpu
 from adjoint.core.dtype.dtype import numpy_dtype
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.memory_format import preserve_format
-from adjoint.core.tensor.meta import Absent, beside, moved
+from adjoint.core.tensor.meta import Absent
+from adjoint.core.tensor.shape_tracer import beside, moved
 from adjoint.core.tensor.tensor import Tensor, as_it_lies, method
 from adjoint.functions.api.memory_format import order_of
 from adjoint.functions.creation import creation

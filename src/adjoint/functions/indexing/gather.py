@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply, computed
 from adjoint.core.op.eager_kernels import source
-from adjoint.core.op.op import apply, computed
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import unusual
 from adjoint.core.tensor.tensor import Tensor, constant, wrap

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.source_location import user_site
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.as_strided import writable

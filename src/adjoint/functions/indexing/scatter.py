@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.runtime.deterministic import alert
 from adjoint.core.runtime.mode import mode, unusual
 from adjoint.core.tensor.tensor import Tensor, constant, wrap

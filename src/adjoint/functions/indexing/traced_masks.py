@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply
 from adjoint.core.op.families import primitive
-from adjoint.core.op.op import apply
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import in_float32, sensitive

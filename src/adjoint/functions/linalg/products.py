@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import promote
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import in_float32, lowering
 from adjoint.functions.api.dim_args import one_dim

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.apply import apply, computed
 from adjoint.core.op.eager_kernels import Routine, source
 from adjoint.core.op.families import fused
-from adjoint.core.op.op import apply, computed
 from adjoint.core.runtime.mode import unusual
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import sensitive

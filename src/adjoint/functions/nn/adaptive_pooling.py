@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.channels_last import keeping_channels_last

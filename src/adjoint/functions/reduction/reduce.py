@@ -10,8 +10,8 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default, is_floating, numpy_dtype
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.apply import computed
 from adjoint.core.op.eager_kernels import Routine, source
-from adjoint.core.op.op import computed
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import unusual

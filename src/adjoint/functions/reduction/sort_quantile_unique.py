@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import sensitive

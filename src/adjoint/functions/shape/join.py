@@ -10,8 +10,8 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.apply import apply
 from adjoint.core.op.families import fused
-from adjoint.core.op.op import apply
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import numpy_dtype, promote
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.storage import View

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
-from adjoint.core.tensor.meta import placed
+from adjoint.core.tensor.shape_tracer import placed
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.special.bessel import i0
 

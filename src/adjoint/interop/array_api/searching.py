@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.op.op import apply
+from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.indexing import gather

@@ -13,7 +13,8 @@ from adjoint.core.dtype.device import is_meta, require_cpu
 from adjoint.core.dtype.dtype import as_dtype
 from adjoint.core.runtime.mode import Scope, unusual
 from adjoint.core.tensor.memory_format import memory_format as MemoryFormat
-from adjoint.core.tensor.meta import Absent, moved
+from adjoint.core.tensor.meta import Absent
+from adjoint.core.tensor.shape_tracer import moved
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty_like
 from adjoint.nn.module.module_state import AnyModule

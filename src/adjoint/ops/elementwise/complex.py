@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import complex_type, real_type
+from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement, unary
-from adjoint.core.op.op import apply
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.movement.movement import cat, reshape, select

@@ -8,9 +8,9 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op import bfloat16
+from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import Routine, source
 from adjoint.core.op.families import primitive
-from adjoint.core.op.op import apply
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.tensor.memory_format import in_order
 from adjoint.core.tensor.tensor import Tensor
@@ -131,7 +131,7 @@ def cast(x: Any, *, dtype: Any) -> Any:
     return (array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array).astype(dtype)
 
 
-bfloat16.cast = cast
+bfloat16.cast_slot.fill(cast)
 
 
 @primitive(

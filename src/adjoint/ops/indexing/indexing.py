@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import Routine, source
 from adjoint.core.op.families import primitive
-from adjoint.core.op.op import apply
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import unusual
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement, primitive
-from adjoint.core.op.op import apply
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode, unrecorded, unusual
 from adjoint.core.tensor.as_strided import dense_strides, offset, owner, places, reach, region, steps

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement, primitive
-from adjoint.core.op.op import apply
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import sorted_dims
 

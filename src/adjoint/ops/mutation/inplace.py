@@ -16,11 +16,13 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.hooks import hooks_of
 from adjoint.core.graph.node import Leaf, Node, Packed, edge
 from adjoint.core.graph.source_location import user_place
-from adjoint.core.op.op import Op, bare_node
+from adjoint.core.op.apply import bare_node
+from adjoint.core.op.op import Op
 from adjoint.core.runtime.mode import mode, unrecorded, unusual
 from adjoint.core.tensor.as_strided import writable
-from adjoint.core.tensor.meta import SHAPER, any_absent, without
+from adjoint.core.tensor.meta import any_absent, replay_slot
 from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.shape_tracer import without, write_slot
 from adjoint.core.tensor.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, twin, wrap
 from adjoint.ops.elementwise.select import cast
@@ -124,12 +126,12 @@ def check_writable(x: Tensor, called: str, history: bool) -> None:
 _LEAF = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."
 
 
-def _of_recorded(view: View | None) -> bool:
+def _of_recorded(view: View[Tensor] | None) -> bool:
     """True for a view of what requires grad: it may have been made before that did, or where nothing was recorded."""
     return view is not None and view.base.node is not None
 
 
-def check_separate(array: Any, called: str, view: View | None = None) -> Any:
+def check_separate(array: Any, called: str, view: View[Tensor] | None = None) -> Any:
     """The array through which to write: `array` itself, but for a part that `expand` does not repeat.
 
     Raises RuntimeError for memory that may not be written, or in which two elements lie at one place.
@@ -148,12 +150,12 @@ def check_separate(array: Any, called: str, view: View | None = None) -> Any:
     return array
 
 
-def is_expanded(view: View | None) -> bool:
+def is_expanded(view: View[Tensor] | None) -> bool:
     """True for a view on whose way elements may have been repeated."""
     return view is not None and any(step.op.name == "expand" for step in view.steps)
 
 
-def _check_expanded(view: View | None, called: str) -> None:
+def _check_expanded(view: View[Tensor] | None, called: str) -> None:
     """`check_separate` for a view whose memory is not there yet: an array that is laid out as it tells."""
     if view is not None and is_expanded(view):
         check_separate(replay(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
@@ -198,7 +200,7 @@ _FORBIDDEN = {
 }
 
 
-def _described(x: Tensor, view: View) -> str:
+def _described(x: Tensor, view: View[Tensor]) -> str:
     by_mode = view.made in (Made.WITHOUT_GRAD, Made.IN_INFERENCE, Made.OVERTAKEN)
     if x.node is None or type(x.node) is Leaf:
         return "A view was" if by_mode else f"A tensor of shape {list(x.array.shape)}"
@@ -230,7 +232,7 @@ def rebase(x: Tensor, node: Any) -> None:
             _give(alias, _derived(base.node, seen, alias))
 
 
-def _derived(node: Any, view: View, tensor: Tensor) -> Any:
+def _derived(node: Any, view: View[Tensor], tensor: Tensor) -> Any:
     """The nodes that lead from the base's node to a view of it."""
     if view.made in (Made.WITHOUT_GRAD, Made.BY_FUNCTION):
         shape = tensor.array.shape
@@ -263,7 +265,7 @@ def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
             node.saved = type(node.saved)(_copied(kept, x.array) for kept in node.saved)
 
 
-def _of_twin(view: View) -> bool:
+def _of_twin(view: View[Tensor]) -> bool:
     """True for a view of what `data` gave, or `detach()`: only what is written by it counts as written."""
     return view.memory.aliases[0]() is not view.base
 
@@ -323,4 +325,5 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         alias.array = part.array
 
 
-SHAPER.write, SHAPER.replay = write, replay
+write_slot.fill(write)
+replay_slot.fill(replay)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
@@ -59,9 +60,9 @@ def _same(x: Any, *_: Any, **__: Any) -> Spec:
 
 # Of a view that was made where nothing is recorded, by a Function, or in inference mode, when its base was then written
 # with history.
-left_behind = Op(lambda x: x, {"dx": _refuse}, family="call", spec=_same, node="Invalid")
-bypassed = Op(lambda x: x, {"dx": _refuse_to_bypass}, family="call", spec=_same, node="Invalid")
-overtaken = Op(lambda x: x, {"dx": _refuse_to_go_on}, family="call", spec=_same, node="Invalid")
+left_behind = Op(lambda x: x, {"dx": _refuse}, call=apply, family="call", spec=_same, node="Invalid")
+bypassed = Op(lambda x: x, {"dx": _refuse_to_bypass}, call=apply, family="call", spec=_same, node="Invalid")
+overtaken = Op(lambda x: x, {"dx": _refuse_to_go_on}, call=apply, family="call", spec=_same, node="Invalid")
 
 
 def replay(x: Any, steps: Steps) -> Any:

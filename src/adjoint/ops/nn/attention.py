@@ -14,8 +14,8 @@ from weakref import ref
 
 import numpy as np
 
+from adjoint.core.op.evaluation import compute
 from adjoint.core.op.families import fused, primitive
-from adjoint.core.op.op import compute
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import constant

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import Routine, folded
 from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule
@@ -47,7 +48,7 @@ def reduction(
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         kept = {name: _with_kept_axes(rule) for name, rule in rules.items()}
         op = Op(
-            function, kept, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
+            function, kept, call=apply, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
             node=node or _title, composite=composite, linear=linear,
         )  # fmt: skip
         return publish(of_one(op) if op.differentiable else op.public, op)

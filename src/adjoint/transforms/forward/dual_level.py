@@ -16,7 +16,8 @@ import numpy as np
 
 from adjoint.autograd.function.node import BackwardCFunction
 from adjoint.core.graph.node import Leaf, tick
-from adjoint.core.op.op import Op, apply
+from adjoint.core.op.apply import apply
+from adjoint.core.op.op import Op
 from adjoint.core.runtime.mode import Scope, mode, unusual
 from adjoint.core.tensor.as_strided import address
 from adjoint.core.tensor.storage import share_view, storage_of, view_of

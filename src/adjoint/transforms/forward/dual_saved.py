@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.node import Node, Packed, Saved, restored
+from adjoint.core.graph.node import Node, Packed, Saved
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.mutation_log import check_unwritten
-from adjoint.core.tensor.tensor import Tensor, tangents_of, wrap
+from adjoint.core.tensor.tensor import Tensor, restored, tangents_of, wrap
 
 ndarray = np.ndarray
 

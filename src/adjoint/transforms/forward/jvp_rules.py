@@ -16,7 +16,8 @@ import numpy as np
 from adjoint.autograd.backward import grad
 from adjoint.autograd.engine.complex_grads import by_rule
 from adjoint.autograd.engine.saved_values import arguments
-from adjoint.core.op.op import Op, apply
+from adjoint.core.op.apply import apply
+from adjoint.core.op.op import Op
 from adjoint.core.runtime.mode import Scope, mode
 from adjoint.core.tensor.storage import share_view
 from adjoint.core.tensor.tensor import Tensor, constant

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.node import tick
-from adjoint.core.op.op import target_dtype
+from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import Scope, mode, setting
 from adjoint.core.tensor.storage import view_of

@@ -1,0 +1,34 @@
+"""What the graph, and memory, know of a tensor: the class itself is built from them, and stands above."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class TensorLike(Protocol):
+    """An array, the node that made it, and the memory that it shares with others."""
+
+    array: Any
+    node: Any
+    memory: Any
+    _grad: Any
+
+    @property
+    def shape(self) -> Any:
+        """Sizes of the dimensions."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+
+    @property
+    def requires_grad(self) -> bool:
+        """True if a gradient with respect to this tensor is wanted."""
+
+    @property
+    def is_leaf(self) -> bool:
+        """True if no recorded op made this tensor."""
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; None for a leaf."""
