@@ -70,6 +70,8 @@ from adjoint.core.op.autocast import is_autocast_enabled as is_autocast_enabled
 from adjoint.core.op.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
 from adjoint.core.op.autocast import set_autocast_dtype as set_autocast_dtype
 from adjoint.core.op.autocast import set_autocast_enabled as set_autocast_enabled
+from adjoint.core.op.eager_kernels import maker_slot as _maker_slot
+from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
 from adjoint.core.op.eager_kernels import source as _source
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
@@ -84,7 +86,7 @@ from adjoint.core.tensor.memory_format import memory_format as memory_format
 from adjoint.core.tensor.memory_format import preserve_format as preserve_format
 from adjoint.core.tensor.memory_format import strided as strided
 from adjoint.core.tensor.printing import set_printoptions as set_printoptions
-from adjoint.core.tensor.protocols import answers as _answers
+from adjoint.core.tensor.protocols import answers_slot as _answers_slot
 from adjoint.core.tensor.size import Size as Size
 from adjoint.core.tensor.tensor import Tensor as Tensor
 
@@ -261,6 +263,7 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+@_maker_slot.fill
 def _kernels() -> Any:
     """What makes compiled kernels for eager ops; None without llvmlite."""
     try:
@@ -271,6 +274,7 @@ def _kernels() -> Any:
         return None
 
 
+@_routine_slot.fill
 def _routine(name: str) -> Any:
     """A native function for small arrays; None without llvmlite."""
     try:
@@ -282,6 +286,7 @@ def _routine(name: str) -> Any:
         return None
 
 
+@_map_in_front_slot.fill
 def _map_in_front(function: Any, tensors: Any) -> Any:
     """`function` of each row of the tensors, by `vmap`, which is loaded when it is needed."""
     with _uncollected():
@@ -290,9 +295,10 @@ def _map_in_front(function: Any, tensors: Any) -> Any:
     return map_in_front(function, tensors)
 
 
-_map_in_front_slot.fill(_map_in_front)
-_source.bring, _source.routine = _kernels, _routine
-_answers.bring = lambda: import_module("adjoint.interop.protocols")
+@_answers_slot.fill
+def _answers() -> Any:
+    """What answers other libraries' questions about tensors."""
+    return import_module("adjoint.interop.protocols")
 
 
 def __dir__() -> list[str]:

@@ -10,13 +10,17 @@ import pytest
 
 from adjoint.core.runtime.slot import SLOTS, Slot
 
-FILLED_ON_IMPORT: dict[str, str] = {  # slot: the module whose function `import adjoint` puts there
+FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts there
+    "answers": "adjoint",
     "compile": "adjoint",
     "map_in_front": "adjoint",
     "block_on": "adjoint.core.tensor.shape_tracer",
     "cast": "adjoint.ops.elementwise.select",
+    "kernel_maker": "adjoint",
     "replay": "adjoint.ops.mutation.view_update",
+    "routine": "adjoint",
     "write": "adjoint.ops.mutation.inplace",
+    "write_out": "adjoint.functions.api.out",
 }
 
 

@@ -22,7 +22,7 @@ from adjoint.compiler.cache.source_fingerprint import sources
 from adjoint.compiler.eager.bound_kernel import EagerKernel, Recipe
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.core.dtype.dtype import get_default_dtype
-from adjoint.core.op.eager_kernels import Native, Operand, source
+from adjoint.core.op.eager_kernels import Native, Operand, drawer_slot, source
 from adjoint.core.op.op import Op
 
 KIND = ".kernel"
@@ -105,5 +105,5 @@ def _drawer(state: Any) -> Any:
     return Drawer(state)
 
 
-source.drawer = _drawer
+drawer_slot.fill(_drawer)
 sources(*DECLARING)  # now, as the modules are loaded: later the files may be others than those that run

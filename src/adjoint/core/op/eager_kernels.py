@@ -1,6 +1,6 @@
 """The slot through which NumPy code reaches compiled kernels, without knowing who compiles them.
 
-The package's top puts `bring` here, which gives the compiler's maker of kernels, or None where there is no llvmlite.
+The package's top fills the slots: with what imports the compiler, and with what gives None where there is no llvmlite.
 Whether a call takes a kernel depends on the function, its numbers, and the shapes, types and orders of its arrays,
 never on how often it was called: kernels and NumPy differ in the last bits, and a run repeated gives the same ones.
 """
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from adjoint.core.op.signature import parameters_of
+from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import in_order
 
 ndarray = np.ndarray
@@ -25,6 +26,15 @@ SIMPLE = frozenset({int, float, bool, str, tuple, type(None)})  # what takes par
 Weight = float | Callable[..., float]
 Kernel = Callable[[list[Any]], Any]
 Maker = Callable[["Native", list[Any], dict[str, Any]], Kernel | None]
+
+
+def _nothing(*operands: Any) -> None:
+    """What stands for what this machine does not have."""
+
+
+maker_slot: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _nothing)
+routine_slot: Slot[Callable[[str], Callable[..., Any] | None]] = Slot("routine", _nothing)  # by name
+drawer_slot: Slot[Callable[[Any], Any]] = Slot("drawer", _nothing)  # from a random stream's state; comes with the maker
 
 
 class Operand(NamedTuple):
@@ -39,25 +49,21 @@ class _Source:
     """Where kernels come from: `maker`, brought when it is first needed.
 
     `enough`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is raised,
-    where else NumPy takes over. `drawer`: of the state of a random stream, what draws from it; it comes with the maker.
-    `routine`: of a name, the native function for small arrays, or None.
+    where else NumPy takes over.
     """
 
-    __slots__ = ("bring", "drawer", "enabled", "enough", "maker", "routine", "strict")
+    __slots__ = ("enabled", "enough", "maker", "strict")
 
     def __init__(self) -> None:
         wish = os.environ.get("ADJOINT_EAGER_KERNELS", "1")
         self.enough = ENOUGH
         self.enabled, self.strict = wish != "0", wish == "strict"
-        self.bring: Callable[[], Maker | None] = lambda: None
         self.maker: Maker | None = None
-        self.drawer: Callable[[Any], Any] | None = None
-        self.routine: Callable[[str], Callable[..., Any] | None] = lambda name: None
 
     def ready(self) -> bool:
         """Bring the maker, if that was not done before; False if there is none."""
         if self.enabled and self.maker is None:
-            self.maker = self.bring()
+            self.maker = maker_slot.call()
             self.enabled = self.maker is not None
         return self.enabled
 
@@ -196,7 +202,7 @@ class Routine:
     def _first(self, *operands: Any) -> Any:
         if not any(type(x) is ndarray for x in operands):
             return None  # a step is being traced, which is no time to compile something else
-        self.call = source.routine(self.name) or _nothing
+        self.call = routine_slot.call(self.name) or _nothing
         return self.call(*operands)
 
     def __repr__(self) -> str:
@@ -209,7 +215,3 @@ def folded(rows: Routine, whole: Routine, x: Any, axes: tuple[int, ...], *number
         return None
     rank = x.ndim
     return whole.call(x, *numbers) if len(axes) == rank else rows.call(x, *numbers) if axes == (rank - 1,) else None
-
-
-def _nothing(*operands: Any) -> None:
-    """What stands for a routine that this machine does not have."""

@@ -20,6 +20,7 @@ from adjoint.core.op.recorder import make
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.op.unary_call import of_one
 from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.external_aliases import apart, exposed
 from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -30,7 +31,7 @@ BOOL = np.dtype(np.bool_)
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 Function = Callable[..., Any]
-into: Any = None  # writes a result into the tensors of `out=`: functions/api/publish.py, which knows how, puts it here
+out_slot: Slot[Callable[..., Any]] = Slot("write_out")  # a result, into the tensors of `out=`
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
@@ -73,7 +74,7 @@ def unary(
 
         def call(input: Any, out: Any = None) -> Tensor:
             if out is not None:
-                return into(out, call, input)
+                return out_slot.call(out, call, input)
             if type(input) is Tensor or isinstance(input, Tensor):
                 xd, xn = input.array, input.node
             else:
@@ -151,7 +152,7 @@ def binary(
 
             def call(input: Any, other: Any, out: Any = None) -> Tensor:
                 if out is not None:
-                    return into(out, call, input, other)
+                    return out_slot.call(out, call, input, other)
                 if type(input) is Tensor or isinstance(input, Tensor):
                     xd, xn = input.array, input.node
                 else:

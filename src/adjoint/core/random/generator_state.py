@@ -13,7 +13,7 @@ import numpy as np
 
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import require_cpu
-from adjoint.core.op.eager_kernels import source
+from adjoint.core.op.eager_kernels import drawer_slot, source
 from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs
 from adjoint.core.random.mt19937 import MersenneTwister
 from adjoint.core.runtime.fork_safety import awaited
@@ -185,13 +185,13 @@ class Stream:
             return None
         if self._drawer is None:
             spent[0] += seconds
-            if spent[0] >= LOADING and source.ready() and source.drawer is not None:
+            if spent[0] >= LOADING and source.ready() and drawer_slot.is_filled():
                 try:
-                    self._drawer = source.drawer(self.memory())
+                    self._drawer = drawer_slot.call(self.memory())
                 except Exception:
                     if source.strict:
                         raise
-                    source.drawer = None
+                    drawer_slot.empty()
         return self._drawer
 
     def _unit(self, count: int, kind: np.dtype[Any]) -> Array:

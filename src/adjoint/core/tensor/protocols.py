@@ -9,23 +9,24 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from adjoint.core.dtype.device import require_cpu
+from adjoint.core.runtime.slot import Slot
+
+answers_slot: Slot[Callable[[], Any]] = Slot("answers")  # imports the module that has them
 
 
 class Answers:
-    """Where the answers are: `bring` imports the module that has them."""
+    """Where the answers are: a module that is imported for the first question."""
 
-    __slots__ = ("bring", "einops", "found")
+    __slots__ = ("einops", "found")
 
     def __init__(self) -> None:
-        self.bring: Callable[[], Any] | None = None
         self.found: Any = None
         self.einops = False
 
     def __call__(self) -> Any:
         """The module with the answers."""
         if self.found is None:
-            assert self.bring is not None, "import adjoint"
-            self.found = self.bring()
+            self.found = answers_slot.call()
         return self.found
 
     def meet_einops(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES, as_dtype, dtype
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op import families
+from adjoint.core.op.families import out_slot
 from adjoint.core.runtime.mode import Scope, mode, unusual
 from adjoint.core.tensor.tensor import Tensor, as_it_lies, tangents_of
 from adjoint.ops.movement import movement
@@ -246,4 +246,4 @@ def with_out(function: Function) -> Function:
     return published
 
 
-families.into = into
+out_slot.fill(into)
