@@ -86,7 +86,8 @@ def test_4_24_links_of_the_pages_are_valid() -> None:
 
 def test_4_24_the_folders_maps_name_the_parts_people_look_for() -> None:
     for name in (
-        "nn/module/module.py", "nn/module/hooks.py", "core/graph/node.py", "core/op/apply.py", "autograd/engine/engine.py",
+        "nn/module/module.py", "nn/module/hooks.py", "core/graph/node.py", "core/op/apply.py",
+        "autograd/engine/engine.py",
         "autograd/function/function.py", "transforms/functional/api.py", "nn/functional.py",
     ):  # fmt: skip
         assert Path(PACKAGE / name).exists()

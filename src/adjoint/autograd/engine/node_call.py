@@ -19,9 +19,6 @@ from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.reduction.reduction import sum_to
 
-if TYPE_CHECKING:
-    pass
-
 ndarray = np.ndarray
 
 

@@ -19,6 +19,5 @@ Modules, in reading order:
   start sooner.
 - `mode`: What differs from thread to thread: whether ops are recorded, and who traces them.
 - `threads`: How many threads a compiled program may use at once.
-- `slot`: Calls upward: a slot below is filled with a function from above, which knows how to do what the slot is for.
 - `compile_slot`: `adjoint.compile` for those below it: a module compiles its own calls.
 """
