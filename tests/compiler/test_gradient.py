@@ -14,7 +14,7 @@ from tests.ops.samples import SAMPLES, Sample
 import adjoint as ad
 from adjoint.compiler import compute_gradient, symbolic
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.symbolic.graph_gradient import extend
+from adjoint.compiler.expressions.graph_gradient import extend
 from adjoint.core.op.spec import Spec
 
 

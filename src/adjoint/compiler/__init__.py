@@ -8,7 +8,7 @@ Modules, in reading order:
   and is undone.
 - `trace`: Tracing: a call of the user's step becomes a graph, with the facts that it rests on.
 - `ir`: The intermediate representation: graphs of equations, views, and their evaluation.
-- `symbolic`: Expressions and gradients of graphs, for users.
+- `expressions`: Expressions and gradients of graphs, for users.
 - `pipeline`: From a traced graph to kernels: rewrite, lay out, place, fuse, lower.
 - `passes`: Passes: from a graph to a better graph, and to the plan of its kernels and its memory.
 - `kernels`: Kinds of kernels: from a group of equations to the text of one function.
@@ -32,9 +32,9 @@ from adjoint.core.runtime.lazy_import import later
 from adjoint.core.runtime.mode import mode, unusual
 
 if TYPE_CHECKING:
-    from adjoint.compiler.symbolic.builder import as_function as as_function
-    from adjoint.compiler.symbolic.builder import symbolic as symbolic
-    from adjoint.compiler.symbolic.graph_gradient import compute_gradient as compute_gradient
+    from adjoint.compiler.expressions.builder import as_function as as_function
+    from adjoint.compiler.expressions.builder import symbolic as symbolic
+    from adjoint.compiler.expressions.graph_gradient import compute_gradient as compute_gradient
 
 
 def is_compiling() -> bool:
@@ -89,5 +89,5 @@ __all__ = [
     "set_stance", "symbolic",
 ]  # fmt: skip
 if not TYPE_CHECKING:
-    _HOMES = {"symbolic.graph_gradient": "compute_gradient", "symbolic.builder": "as_function symbolic"}
+    _HOMES = {"expressions.graph_gradient": "compute_gradient", "expressions.builder": "as_function symbolic"}
     _, __getattr__, __dir__ = later(__name__, _HOMES)
