@@ -122,7 +122,7 @@ def test_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     test_summary("twice")
     with pytest.raises(AssertionError, match="lacks these"):
         test_arguments("twice")
-    with pytest.raises(AssertionError, match="Expected:\n +7\n +Got:\n +6"):
+    with pytest.raises(AssertionError, match=r"Expected:\n +7\n +Got:\n +6"):
         test_example("twice")
     twice.__doc__ = BROKEN.replace("x:", "x, z:").replace("    >>> 2 * 3\n", "").replace("Return twice x.", "2 x")
     with pytest.raises(AssertionError, match="whole sentence"):

@@ -42,9 +42,23 @@ def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
-    """A new leaf with a copy of `data`: numbers, nested lists, arrays.
+    """Return a new leaf tensor with a copy of `data`.
 
-    Python floats become the default dtype, integers int64; arrays keep theirs. Raises ValueError for ragged lists.
+    Python floats become the default dtype, Python integers int64, truths bool. An array or a tensor keeps its dtype.
+
+    Args:
+        data: number, nested lists of numbers, NumPy array or tensor.
+        dtype: element type of the result. Default: that of the data, as above.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        pin_memory: ignored.
+
+    Raises: ValueError for ragged lists, TypeError for elements that are not numbers.
+
+    Example:
+        >>> ad.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        tensor([[1., 2.],
+                [3., 4.]], requires_grad=True)
     """
     if hasattr(data, "untyped"):
         data = data.elements(dtype)
@@ -53,7 +67,22 @@ def tensor(
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` as a tensor, sharing its memory where that is possible."""
+    """Return `data` as a tensor that shares its memory where that is possible.
+
+    A tensor of the wanted dtype is returned itself. Lists and conversions are copied.
+
+    Args:
+        data: tensor, NumPy array, number or nested lists.
+        dtype: element type of the result. Default: that of the data; Python floats become the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+
+    Example:
+        >>> a = np.zeros(2)
+        >>> x = ad.as_tensor(a)
+        >>> a[0] = 5
+        >>> x
+        tensor([5., 0.], dtype=adjoint.float64)
+    """
     if isinstance(data, Tensor):
         kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
         data = data if device is None else moved(data, device)
@@ -122,11 +151,18 @@ def _memory_of(obj: Any, dtype: Any) -> Any:
 
 
 def from_numpy(ndarray: Any, /) -> Tensor:
-    """A tensor over the memory of an ndarray, or of what a function of NumPy made of tensors: each sees the other's
-    writes.
+    """Return a tensor over the memory of an array; each sees what is written into the other.
 
-    Raises TypeError for anything but an ndarray of a type that tensors have, and ValueError for an array whose memory
-    no tensor can share: of negative strides, of strides that are no whole number of elements, or of another byte order.
+    Args:
+        ndarray: NumPy array of a dtype that tensors have.
+
+    Raises: TypeError for anything but such an array; ValueError for negative strides, for strides that are no multiple
+    of the element size, and for a foreign byte order.
+
+    Example:
+        >>> x = ad.from_numpy(np.arange(3))
+        >>> x.dtype, x
+        (adjoint.int64, tensor([0, 1, 2]))
     """
     if isinstance(ndarray, Tensor):
         return ndarray.detach()
@@ -150,7 +186,24 @@ def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`size` filled with one value, whose Python type gives the dtype unless named."""
+    """Return a tensor of shape `size` with `fill_value` at every element.
+
+    Args:
+        size: shape, a tuple or one integer.
+        fill_value: number, or a tensor with one element.
+        dtype: element type. Default: int64 for an integer, bool for a truth, the default dtype for a float.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Raises: RuntimeError for a negative size.
+
+    Example:
+        >>> ad.full((2, 3), 7)
+        tensor([[7, 7, 7],
+                [7, 7, 7]])
+    """
     if out is not None:
         return _leaf(into(out, full, size, fill_value, dtype=type_of(out, dtype)), requires_grad, device)
     if device is not None and is_meta(device):
@@ -217,7 +270,21 @@ def zeros(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """Zeros of the default dtype or `dtype`."""
+    """Return a tensor of zeros.
+
+    Args:
+        *size: shape, as separate integers or one tuple; also `size=` by name.
+        dtype: element type. Default: the default dtype (float32 unless `set_default_dtype` changed it).
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Example:
+        >>> ad.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+    """
     if "out" in named:
         return _leaf(_written(zeros, size, dtype, **named), requires_grad, device)
     if device is not None and is_meta(device):
@@ -229,7 +296,21 @@ def ones(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """Ones of the default dtype or `dtype`."""
+    """Return a tensor of ones.
+
+    Args:
+        *size: shape, as separate integers or one tuple; also `size=` by name.
+        dtype: element type. Default: the default dtype (float32 unless `set_default_dtype` changed it).
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Example:
+        >>> ad.ones(2, 3, dtype=ad.int64)
+        tensor([[1, 1, 1],
+                [1, 1, 1]])
+    """
     if "out" in named:
         return _leaf(_written(ones, size, dtype, **named), requires_grad, device)
     if device is not None and is_meta(device):
@@ -266,7 +347,21 @@ def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Zeros in the shape and dtype of `input`."""
+    """Return zeros with the shape and dtype of `input`.
+
+    Args:
+        input: tensor whose shape and memory order the result has.
+        dtype: element type. Default: that of `input`.
+        device: "cpu" or "meta". Default: that of `input`.
+        requires_grad: True to record operations on the result. Default: False.
+        memory_format: order of the elements in memory. Default: that of `input`.
+        layout, pin_memory: ignored.
+
+    Example:
+        >>> ad.zeros_like(ad.tensor([[1, 2], [3, 4]]))
+        tensor([[0, 0],
+                [0, 0]])
+    """
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
 
 
@@ -274,7 +369,20 @@ def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Ones in the shape and dtype of `input`."""
+    """Return ones with the shape and dtype of `input`.
+
+    Args:
+        input: tensor whose shape and memory order the result has.
+        dtype: element type. Default: that of `input`.
+        device: "cpu" or "meta". Default: that of `input`.
+        requires_grad: True to record operations on the result. Default: False.
+        memory_format: order of the elements in memory. Default: that of `input`.
+        layout, pin_memory: ignored.
+
+    Example:
+        >>> ad.ones_like(ad.tensor([1, 2, 3]), dtype=ad.float64)
+        tensor([1., 1., 1.], dtype=adjoint.float64)
+    """
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
 
 
@@ -292,9 +400,24 @@ def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
-    """start, start + step, … below `end`; `arange(n)` starts at 0. int64 unless a bound is a float.
+    """Return the vector start, start + step, … of all such numbers before `end`.
 
-    Bounds of an integer `dtype` lose their fractions. Raises RuntimeError for a step of zero or away from `end`.
+    Args:
+        start: first number; `arange(n)` starts at 0.
+        end: bound, not included.
+        step: distance between neighbors, negative to count down. Default: 1.
+        dtype: element type. Default: int64, or the default dtype if a bound or the step is a float.
+            An integer dtype drops the fractions of the bounds and the step.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Raises: RuntimeError for a step of zero, a step away from `end`, and infinite bounds.
+
+    Example:
+        >>> ad.arange(4), ad.arange(1, 2, 0.25)
+        (tensor([0, 1, 2, 3]), tensor([1.0000, 1.2500, 1.5000, 1.7500]))
     """
     if out is not None:
         return into(out, arange, start, end, step, dtype=type_of(out, dtype))
@@ -328,7 +451,23 @@ def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`steps` numbers from `start` to `end`, both included, equally far apart."""
+    """Return `steps` evenly spaced numbers from `start` to `end`, both included.
+
+    Args:
+        start, end: first and last number; numbers or 0-d tensors.
+        steps: how many numbers, at least 0.
+        dtype: element type. Default: the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Raises: RuntimeError for negative `steps`.
+
+    Example:
+        >>> ad.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     if out is not None:
         return into(out, linspace, start, end, steps, dtype=type_of(out, dtype))
     if steps < 0:
@@ -378,7 +517,22 @@ def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False, out: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Ones on the diagonal, zeros elsewhere: (n, m)."""
+    """Return a matrix with ones on the diagonal and zeros elsewhere.
+
+    Args:
+        n: number of rows.
+        m: number of columns. Default: n.
+        dtype: element type. Default: the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Example:
+        >>> ad.eye(2, 3)
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
+    """
     if out is not None:
         return into(out, eye, n, m, dtype=type_of(out, dtype))
     for name, size in (("n", n), ("m", m or 0)):

@@ -34,7 +34,16 @@ INT64 = np.dtype(np.int64)
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator's stream of `seed`."""
+    """Start the default generator's stream of numbers at `seed`, and return that generator.
+
+    Args:
+        seed: integer; equal seeds give equal numbers.
+
+    Example:
+        >>> _ = ad.manual_seed(0)
+        >>> ad.rand(2)
+        tensor([0.4963, 0.7682])
+    """
     return default_generator.manual_seed(int(seed))
 
 
@@ -62,7 +71,21 @@ def rand(
     *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """Uniform over [0, 1)."""
+    """Return random numbers, uniform over [0, 1).
+
+    Args:
+        *size: shape, as separate integers or one tuple; also `size=` by name.
+        generator: `Generator` to draw from. Default: the one that `manual_seed` starts.
+        out: tensor that takes the result; its dtype is used.
+        dtype: floating or complex element type. Default: the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+
+    Example:
+        >>> ad.rand(2, generator=ad.Generator().manual_seed(0))
+        tensor([0.4963, 0.7682])
+    """
     shape = named_size(size, named) if named else sizes(size)
     if out is not None:
         return _filled(out, shape, rand, lambda x: uniform_(x, generator=generator))
@@ -76,7 +99,21 @@ def randn(
     *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """Normal with mean 0 and standard deviation 1; of a complex number, both parts with variance 1/2."""
+    """Return random numbers from the normal distribution with mean 0 and standard deviation 1.
+
+    Args:
+        *size: shape, as separate integers or one tuple; also `size=` by name.
+        generator: `Generator` to draw from. Default: the one that `manual_seed` starts.
+        out: tensor that takes the result; its dtype is used.
+        dtype: element type, floating, or complex with variance 1/2 in each part. Default: the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+
+    Example:
+        >>> ad.randn(3, generator=ad.Generator().manual_seed(0))
+        tensor([ 1.5410, -0.2934, -2.1788])
+    """
     shape = named_size(size, named) if named else sizes(size)
     if out is not None:
         return _filled(out, shape, randn, lambda x: normal_(x, generator=generator))
@@ -151,7 +188,23 @@ def randint(
     low: int = 0, high: Any = None, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Integers of [low, high), all equally likely; `randint(high, size)` starts at 0. int64 unless named."""
+    """Return random integers of [low, high), all equally likely.
+
+    Args:
+        low: smallest integer. Default: 0; `randint(high, size)` starts there.
+        high: bound, not included.
+        size: shape, a tuple.
+        generator: `Generator` to draw from. Default: the one that `manual_seed` starts.
+        out: tensor that takes the result; its dtype is used.
+        dtype: element type. Default: int64.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result, of a floating dtype. Default: False.
+        layout, pin_memory: ignored.
+
+    Example:
+        >>> ad.randint(1, 7, (5,), generator=ad.Generator().manual_seed(0))
+        tensor([3, 4, 6, 1, 2])
+    """
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
@@ -167,7 +220,21 @@ def randperm(
     n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The integers below n in random order."""
+    """Return the integers below n in random order.
+
+    Args:
+        n: how many integers.
+        generator: `Generator` to draw from. Default: the one that `manual_seed` starts.
+        out: tensor that takes the result; its dtype is used.
+        dtype: element type. Default: int64.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result, of a floating dtype. Default: False.
+        layout, pin_memory: ignored.
+
+    Example:
+        >>> ad.randperm(5, generator=ad.Generator().manual_seed(0))
+        tensor([4, 0, 1, 3, 2])
+    """
     if out is not None:
         return into(out, randperm, n, generator=generator, dtype=out.dtype)
     kind = INT64 if dtype is None else numpy_dtype(dtype)
