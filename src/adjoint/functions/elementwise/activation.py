@@ -245,7 +245,21 @@ def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
 
 @public()
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
+    """Return eˣ / Σ eˣ along `dim`: positive numbers whose sum along `dim` is 1.
+
+    The largest element is subtracted first, so that nothing overflows.
+
+    Args:
+        input: floating tensor.
+        dim: dimension of the sum. Default: 0 for tensors of 0, 1 or 3 dimensions, else 1.
+        dtype: floating type to which `input` is converted first. Default: None, no conversion.
+
+    Raises: RuntimeError for integers without a `dtype`.
+
+    Example:
+        >>> ad.softmax(ad.tensor([[1.0, 2.0, 3.0]]), dim=1)
+        tensor([[0.0900, 0.2447, 0.6652]])
+    """
     array = input.array
     x = input if dtype is None and array.dtype.kind == "f" else _floating(input, dtype, "softmax")
     rank = len(array.shape)

@@ -125,7 +125,18 @@ for _name in (
 
 @public(inplace=True)
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
-    """input to the power `exponent`. Raises RuntimeError for integers to negative integer powers."""
+    """Return `input` to the power `exponent`, element by element, with broadcasting.
+
+    Args:
+        input, exponent: tensors or numbers, at least one of them a tensor.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for integers to negative integer powers.
+
+    Example:
+        >>> ad.pow(ad.tensor([1.0, 2.0, 3.0]), 2)
+        tensor([1., 4., 9.])
+    """
     return _power(input, exponent, out=out)
 
 
@@ -141,7 +152,20 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 @public(inplace=True)
 def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input + alpha · other; of three operands, as programs of old have them, alpha is the second."""
+    """Return input + alpha · other, element by element, with broadcasting.
+
+    Args:
+        input, other: tensors or numbers, at least one of them a tensor.
+        last: deprecated; `add(input, alpha, other)` warns and means `add(input, other, alpha=alpha)`.
+        alpha: factor of `other`. Default: 1.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for a fractional `alpha` between integers and for shapes that do not broadcast.
+
+    Example:
+        >>> ad.add(ad.tensor([1.0, 2.0]), ad.tensor([3.0, 4.0]), alpha=10)
+        tensor([31., 42.])
+    """
     if last is not None:
         other, alpha = last, _older("add", "alpha", other)
     if out is not None:
@@ -151,7 +175,18 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
 
 @public("subtract", inplace=True)
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input - alpha · other; of three operands, as programs of old have them, alpha is the second."""
+    """Return input - alpha · other, element by element, with broadcasting.
+
+    Args:
+        input, other: tensors or numbers, at least one of them a tensor.
+        last: deprecated; `sub(input, alpha, other)` warns and means `sub(input, other, alpha=alpha)`.
+        alpha: factor of `other`. Default: 1.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.sub(ad.tensor([1.0, 2.0]), 0.5)
+        tensor([0.5000, 1.5000])
+    """
     if last is not None:
         other, alpha = last, _older("sub", "alpha", other)
     if out is not None:
@@ -190,13 +225,36 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 
 @public("multiply", inplace=True)
 def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
-    """input · other."""
+    """Return input · other, element by element, with broadcasting.
+
+    Args:
+        input, other: tensors or numbers, at least one of them a tensor.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.mul(ad.tensor([[1.0], [2.0]]), ad.tensor([3.0, 4.0]))
+        tensor([[3., 4.],
+                [6., 8.]])
+    """
     return arithmetic.mul(input, other, out=out)
 
 
 @public("divide", "true_divide", inplace=True)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
-    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError for other modes."""
+    """Return input / other, element by element, with broadcasting; integers give floats.
+
+    Args:
+        input, other: tensors or numbers, at least one of them a tensor.
+        rounding_mode: None, "trunc" (towards 0) or "floor" (towards -∞); the last two keep integers. Default: None.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for another `rounding_mode`.
+
+    Example:
+        >>> x = ad.tensor([-7, 7])
+        >>> ad.div(x, 2), ad.div(x, 2, rounding_mode="floor")
+        (tensor([-3.5000,  3.5000]), tensor([-4,  3]))
+    """
     if rounding_mode is None:
         return arithmetic.div(input, other, out=out)
     if out is not None:
@@ -220,7 +278,21 @@ subtract, multiply, divide, true_divide = sub, mul, div, div
 @public("clip", inplace=True)
 @with_out
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """`input` limited to [min, max], NaN stays; gradient 0 where it was limited. Raises RuntimeError without bounds."""
+    """Return `input` with each element limited to [min, max]; NaN stays.
+
+    The gradient is 0 where an element was limited.
+
+    Args:
+        input: tensor.
+        min, max: bounds, numbers or tensors that broadcast; None for no bound. Default: None.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError without any bound.
+
+    Example:
+        >>> ad.clamp(ad.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
@@ -299,7 +371,20 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 @public(inplace=True)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`value` where `mask`, else `input`. Raises RuntimeError for a mask that is not bool, a value that is not 0-d."""
+    """Return a copy of `input` with `value` wherever `mask` is true.
+
+    Args:
+        input: tensor.
+        mask: bool tensor that broadcasts with `input`.
+        value: number or 0-d tensor.
+
+    Raises: RuntimeError for a mask that is not bool, and for a `value` with dimensions.
+
+    Example:
+        >>> x = ad.tensor([1.0, -2.0, 3.0])
+        >>> ad.masked_fill(x, x < 0, 0.0)
+        tensor([1., 0., 3.])
+    """
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if not isinstance(value, Tensor):
@@ -318,10 +403,22 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 @with_out
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """`input` where `condition`, else `other`; the branch not chosen gets a gradient of zero.
+    """Return `input` where `condition` is true, else `other`; all three broadcast.
 
-    With the condition alone, the positions where it is true, one vector for each dimension. Raises RuntimeError for a
-    condition that is not bool.
+    The branch not chosen gets a gradient of zero. Without `input` and `other`, `where(condition)` returns the positions
+    of the true elements: one index vector for each dimension.
+
+    Args:
+        condition: bool tensor.
+        input, other: tensors or numbers.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for a condition that is not bool.
+
+    Example:
+        >>> x = ad.tensor([-1.0, 2.0])
+        >>> ad.where(x > 0, x, 0.0)
+        tensor([0., 2.])
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
@@ -339,7 +436,19 @@ def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
 
 @public()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy in memory of its own, which lies as `memory_format` says, else as `input`; gradients flow through it."""
+    """Return a copy in memory of its own; gradients flow through it to `input`.
+
+    Args:
+        input: tensor.
+        memory_format: order of the elements in memory. Default: that of `input`.
+
+    Example:
+        >>> x = ad.zeros(2)
+        >>> y = x.clone()
+        >>> y[0] = 1
+        >>> x, y
+        (tensor([0., 0.]), tensor([1., 0.]))
+    """
     array = input.array
     if memory_format is None and type(array) is ndarray and len(array.shape) < 3 and array.flags.c_contiguous:
         return select.copy(input)

@@ -16,9 +16,24 @@ __all__ = ["frobenius_norm", "norm", "norm_except_dim", "nuclear_norm"]
 
 @public()
 def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; "nuc": Σ of singular values; ±inf: extremes; 0 counts. Slope 0 at 0.
+    """Return the norm (Σ|x|ᵖ)^(1/p) of all elements, or of those along `dim`.
 
-    Raises RuntimeError for integers.
+    The gradient at 0 is taken as 0.
+
+    Args:
+        input: floating or complex tensor.
+        p: order: a number; ±inf for the extreme magnitude; 0 for the count of elements that are not 0; "fro" for 2;
+            "nuc" for the sum of a matrix's singular values. Default: "fro".
+        dim: dimension or tuple of dimensions. Default: None, all of them.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        dtype: type to which the elements are converted first. Default: that of `input`.
+
+    Raises: RuntimeError for integers.
+
+    Example:
+        >>> x = ad.tensor([[3.0, 4.0], [0.0, 5.0]])
+        >>> ad.norm(x, dim=1), ad.norm(x, p=1)
+        (tensor([5., 5.]), tensor(12.))
     """
     if p == "nuc":
         return _sum_singular_values(input, dim, keepdim, dtype)

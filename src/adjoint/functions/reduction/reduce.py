@@ -46,14 +46,39 @@ def _summable(input: Tensor, dtype: Any) -> Tensor:
 
 @public()
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Σ over `dim`, or over all dimensions; integers sum in int64."""
+    """Return the sum of all elements, or of those along `dim`.
+
+    Args:
+        input: tensor; integers and truths are summed as int64.
+        dim: dimension or tuple of dimensions to sum over. Default: None, all of them.
+        keepdim: True to keep the summed dimensions with size 1. Default: False.
+        dtype: type to which the elements are converted first. Default: that of `input`.
+
+    Example:
+        >>> x = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> ad.sum(x), ad.sum(x, dim=0)
+        (tensor(10.), tensor([4., 6.]))
+    """
     x = input if dtype is None and input.array.dtype.kind == "f" else _summable(input, dtype)
     return reduction.sum(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
 
 
 @public()
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over `dim`, or over all dimensions. Raises RuntimeError for integers."""
+    """Return the mean of all elements, or of those along `dim`.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or tuple of dimensions to average over. Default: None, all of them.
+        keepdim: True to keep these dimensions with size 1. Default: False.
+        dtype: type to which the elements are converted first. Default: that of `input`.
+
+    Raises: RuntimeError for integers without a `dtype`.
+
+    Example:
+        >>> ad.mean(ad.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+        tensor([1.5000, 3.5000])
+    """
     x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(
@@ -104,16 +129,47 @@ def _check_not_empty(name: str, input: Tensor, dim: Dims, error: type[Exception]
 
 @public()
 def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The largest element; with `dim` the pair (values, indices), where one winner takes the gradient of a tie; with a
-    tensor the larger of both, element by element.
+    """Return the largest element, or with `dim` the pair (values, indices) of the largest along it.
+
+    With a tensor as second argument the result is `maximum` of the two. Without `dim`, equal largest elements share
+    the gradient; with `dim`, the element at the returned index takes it all.
+
+    Args:
+        input: tensor of real numbers.
+        dim: dimension to reduce, or a tensor to compare with. Default: None, all elements.
+        keepdim: True to keep `dim` with size 1. Default: False.
+
+    Raises: RuntimeError if there are no elements and no `dim`, IndexError if `dim` has size 0.
+
+    Example:
+        >>> x = ad.tensor([[1, 5], [7, 2]])
+        >>> ad.max(x)
+        tensor(7)
+        >>> ad.max(x, dim=1)
+        adjoint.return_types.max(
+        values=tensor([5, 7]),
+        indices=tensor([1, 0]))
     """
     return _extreme("max", input, dim, keepdim, reduction.max, reduction.argmax, arithmetic.maximum)
 
 
 @public()
 def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The smallest element; with `dim` the pair (values, indices), where one winner takes the gradient of a tie; with a
-    tensor the smaller of both, element by element.
+    """Return the smallest element, or with `dim` the pair (values, indices) of the smallest along it.
+
+    With a tensor as second argument the result is `minimum` of the two. Without `dim`, equal smallest elements share
+    the gradient; with `dim`, the element at the returned index takes it all.
+
+    Args:
+        input: tensor of real numbers.
+        dim: dimension to reduce, or a tensor to compare with. Default: None, all elements.
+        keepdim: True to keep `dim` with size 1. Default: False.
+
+    Raises: RuntimeError if there are no elements and no `dim`, IndexError if `dim` has size 0.
+
+    Example:
+        >>> ad.min(ad.tensor([[1, 5], [7, 2]]), dim=1).values
+        tensor([1, 2])
     """
     return _extreme("min", input, dim, keepdim, reduction.min, reduction.argmin, arithmetic.minimum)
 
@@ -168,7 +224,17 @@ def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Ext
 
 @public()
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the first largest element along `dim`, or of the flattened tensor."""
+    """Return the index of the first largest element along `dim`, or in the flattened tensor.
+
+    Args:
+        input: tensor of real numbers.
+        dim: dimension to reduce. Default: None, all of them flattened.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+
+    Example:
+        >>> ad.argmax(ad.tensor([[1, 5], [7, 2]]), dim=1)
+        tensor([1, 0])
+    """
     return _arg(input, dim, keepdim, reduction.argmax)
 
 
@@ -195,13 +261,33 @@ def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor
 
 @public()
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """True if an element over `dim` is not zero; for uint8 in that type. An empty `dim` takes each element alone."""
+    """Return whether any element along `dim` is not zero.
+
+    Args:
+        input: tensor; the result is bool, for uint8 it is uint8.
+        dim: dimension or tuple of dimensions; an empty tuple tests each element alone. Default: None, all.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+
+    Example:
+        >>> ad.any(ad.tensor([[0, 1], [0, 0]]), dim=1)
+        tensor([ True, False])
+    """
     return _truth(reduction.any, input, dim, keepdim)
 
 
 @public()
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """True if no element over `dim` is zero; for uint8 in that type. An empty `dim` takes each element alone."""
+    """Return whether all elements along `dim` are different from zero.
+
+    Args:
+        input: tensor; the result is bool, for uint8 it is uint8.
+        dim: dimension or tuple of dimensions; an empty tuple tests each element alone. Default: None, all.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+
+    Example:
+        >>> ad.all(ad.tensor([[1, 1], [0, 1]]), dim=1)
+        tensor([ True, False])
+    """
     return _truth(reduction.all, input, dim, keepdim)
 
 
@@ -222,9 +308,21 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 def var(
     input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
-    """Σ(x - mean)² / max(0, n - correction) over `dim`; the correction is 1 unless given or `unbiased=False`.
+    """Return the variance Σ(x - mean)² / max(0, n - correction) over `dim`.
 
-    Raises RuntimeError for integers.
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or tuple of dimensions. Default: None, all of them.
+        unbiased: False for a correction of 0. Default: True, a correction of 1.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        correction: number to subtract from the count n; it overrides `unbiased`. Default: None.
+
+    Raises: RuntimeError for integers. A UserWarning tells where n - correction is not positive.
+
+    Example:
+        >>> x = ad.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> ad.var(x), ad.var(x, correction=0)
+        (tensor(1.6667), tensor(1.2500))
     """
     return _spread(deviation.variance, input, dim, unbiased, keepdim, correction)
 
@@ -234,7 +332,21 @@ def var(
 def std(
     input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
-    """√var; at 0 its gradient is taken as 0."""
+    """Return the standard deviation, the square root of `var`, over `dim`; its gradient at 0 is taken as 0.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or tuple of dimensions. Default: None, all of them.
+        unbiased: False for a correction of 0. Default: True, a correction of 1.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        correction: number to subtract from the count n; it overrides `unbiased`. Default: None.
+
+    Raises: RuntimeError for integers.
+
+    Example:
+        >>> ad.std(ad.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
+        tensor([1.4142, 4.2426])
+    """
     return _spread(deviation.deviation, input, dim, unbiased, keepdim, correction)
 
 
@@ -277,9 +389,9 @@ def squared_size(x: Any) -> Any:
 
 @in_float32
 def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """(Σ|x|ᵖ)^(1/p) over `dim`; "fro": p = 2; ±inf: extremes; 0 counts. Its slope at 0 is taken as 0.
+    """Return (Σ|x|ᵖ)^(1/p) over `dim`; "fro" is p = 2, ±inf the extremes, 0 counts. The gradient at 0 is taken as 0.
 
-    Raises RuntimeError for integers.
+    Raises: RuntimeError for integers.
     """
     x = cast_floats(input, dtype)
     axes = all_dims(dim, x.ndim)
@@ -312,7 +424,17 @@ def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = Fals
 @public()
 @in_float32
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """ln Σ eˣ over `dim`, shifted by the largest element so that nothing overflows."""
+    """Return ln Σ eˣ over `dim`, computed so that nothing overflows.
+
+    Args:
+        input: tensor; integers become the default dtype.
+        dim: dimension or tuple of dimensions.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+
+    Example:
+        >>> ad.logsumexp(ad.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
     x = input if is_floating(input.array) else select.cast(input, dtype=default.floating.numpy)
     axes = all_dims(dim, x.ndim)
     if not x.numel():
@@ -327,7 +449,17 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
 @public()
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Running sum along `dim`."""
+    """Return the running sums along `dim`: element i is the sum of the first i + 1 elements.
+
+    Args:
+        input: tensor; integers and truths are summed as int64.
+        dim: dimension to sum along.
+        dtype: type to which the elements are converted first. Default: that of `input`.
+
+    Example:
+        >>> ad.cumsum(ad.tensor([1, 2, 3]), dim=0)
+        tensor([1, 3, 6])
+    """
     x = _summable(input, dtype)
     axis = one_dim(dim, x.ndim)
     return reduction.cumsum(x, axis=axis) if x.ndim else select.copy(x)
@@ -344,7 +476,21 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 
 @public()
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
-    """`input` sorted along `dim`, and the indices that sort it."""
+    """Return the elements sorted along `dim`, and the indices that sort them, as (values, indices).
+
+    Equal elements keep their order, and NaN counts as the largest.
+
+    Args:
+        input: tensor of real numbers.
+        dim: dimension to sort along. Default: -1.
+        descending: True for the largest first. Default: False.
+        stable: ignored, since every sort is stable.
+
+    Example:
+        >>> values, indices = ad.sort(ad.tensor([3, 1, 2]))
+        >>> values, indices
+        (tensor([1, 2, 3]), tensor([1, 2, 0]))
+    """
     if input.ndim == 0:
         return _itself(input, return_types.sort)
     out = _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
@@ -354,9 +500,20 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 
 @public()
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
-    """The k largest (or smallest) elements along `dim` in order, and their indices.
+    """Return the k largest elements along `dim`, and their indices, as (values, indices).
 
-    Raises RuntimeError if k is too large.
+    Args:
+        input: tensor of real numbers.
+        k: how many.
+        dim: dimension to look along. Default: -1.
+        largest: False for the k smallest. Default: True.
+        sorted: ignored, since the result is always in order.
+
+    Raises: RuntimeError if k is negative or greater than the size of `dim`.
+
+    Example:
+        >>> ad.topk(ad.tensor([1.0, 5.0, 3.0]), 2).values
+        tensor([5., 3.])
     """
     check_ordered("topk", input)
     axis = one_dim(dim, input.ndim)

@@ -278,7 +278,21 @@ def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The distinct elements, or slices along `dim`, in order; on demand which one each is, and how many each has."""
+    """Return the distinct elements in ascending order, or the distinct slices along `dim`.
+
+    Returns: the values; with `return_inverse` or `return_counts` a tuple of them and the tensors asked for, in int64.
+
+    Args:
+        input: tensor of real numbers.
+        sorted: ignored, since the result is always in order.
+        return_inverse: True to return for each element its place among the values. Default: False.
+        return_counts: True to return how often each value occurs. Default: False.
+        dim: dimension whose slices are compared. Default: None, single elements.
+
+    Example:
+        >>> ad.unique(ad.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+    """
     return _unique(input, dim, return_inverse, return_counts, False)
 
 

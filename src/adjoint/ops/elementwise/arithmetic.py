@@ -103,7 +103,18 @@ def fmod(x: Any, y: Any) -> Any:
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
 )
 def maximum(x: Any, y: Any) -> Any:
-    """The larger of x and y; NaN if either is. At a tie each gets half of the gradient."""
+    """Return the larger of two elements, with broadcasting; NaN if either is.
+
+    At a tie each operand gets half of the gradient.
+
+    Args:
+        input, other: tensors of real numbers.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.maximum(ad.tensor([1, 5]), ad.tensor([3, 2]))
+        tensor([3, 5])
+    """
     return np.maximum(x, y)
 
 
@@ -174,7 +185,16 @@ def neg(x: Any) -> Any:
 
 @unary(scalar="abs", real=True, refuses="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x)))
 def abs(x: Any) -> Any:
-    """|x|; its slope at 0 is taken as 0."""
+    """Return |x|, element by element; the slope at 0 is taken as 0.
+
+    Args:
+        input: tensor; of complex numbers the result is real.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.abs(ad.tensor([-1, 2])), ad.abs(ad.tensor(3 + 4j))
+        (tensor([1, 2]), tensor(5.))
+    """
     return np.absolute(x)
 
 
@@ -198,7 +218,18 @@ def reciprocal(x: Any) -> Any:
 
 @unary(promotion="float", scalar="sqrt", dx=lambda g, out: g / (out * 2.0))
 def sqrt(x: Any) -> Any:
-    """√x; the slope at 0 is infinite."""
+    """Return √x, element by element; the slope at 0 is infinite.
+
+    Integers give floats, negative numbers NaN.
+
+    Args:
+        input: tensor.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.sqrt(ad.tensor([4.0, 2.0]))
+        tensor([2.0000, 1.4142])
+    """
     return np.sqrt(x)
 
 
@@ -239,7 +270,18 @@ def _relu_dx(g: Any, out: Any) -> Any:
 
 @unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="bc", dx=_relu_dx)
 def relu(x: Any) -> Any:
-    """max(x, 0); NaN stays; the slope at 0 is 0."""
+    """Return max(x, 0), element by element; NaN stays.
+
+    The slope at 0 is taken as 0.
+
+    Args:
+        input: tensor of real numbers.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.relu(ad.tensor([-1.0, 0.0, 2.0]))
+        tensor([0., 0., 2.])
+    """
     if source.enabled and (found := RELU.call(x)) is not None:
         return found
     return np.maximum(x, 0)

@@ -17,7 +17,16 @@ SIGMOID = Routine("sigmoid")
 
 @unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
 def exp(x: Any) -> Any:
-    """eˣ."""
+    """Return eˣ, element by element; integers give floats.
+
+    Args:
+        input: tensor.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.exp(ad.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
     return np.exp(x)
 
 
@@ -35,7 +44,16 @@ def expm1(x: Any) -> Any:
 
 @unary(promotion="float", scalar="log", dx=lambda g, x: g / x)
 def log(x: Any) -> Any:
-    """ln x."""
+    """Return ln x, element by element; integers give floats, negative numbers NaN.
+
+    Args:
+        input: tensor.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.log(ad.tensor([1.0, 10.0]))
+        tensor([0.0000, 2.3026])
+    """
     return np.log(x)
 
 
@@ -59,7 +77,16 @@ def log1p(x: Any) -> Any:
 
 @unary(promotion="float", scalar="sin", dx=lambda g, x: g * cos(x))
 def sin(x: Any) -> Any:
-    """sin x, radians."""
+    """Return sin x, element by element; integers give floats.
+
+    Args:
+        input: tensor of angles in radians.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.sin(ad.tensor([0.0, np.pi / 6]))
+        tensor([0.0000, 0.5000])
+    """
     return np.sin(x)
 
 
@@ -125,13 +152,33 @@ def cosh(x: Any) -> Any:
 
 @unary(promotion="float", scalar="tanh", dx=lambda g, out: g * (1.0 - out * out))
 def tanh(x: Any) -> Any:
-    """sinh x / cosh x."""
+    """Return tanh x = sinh x / cosh x, element by element; integers give floats.
+
+    Args:
+        input: tensor.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.tanh(ad.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.7616,  0.0000,  0.7616])
+    """
     return np.tanh(x)
 
 
 @unary(promotion="float", scalar="sigmoid", dx=lambda g, out: g * ((1.0 - out) * out))
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e⁻ˣ); e⁻ˣ overflows to inf only where the quotient is 0 anyway."""
+    """Return 1 / (1 + e⁻ˣ), element by element; integers give floats.
+
+    For a large negative x, e⁻ˣ overflows and the result is 0.
+
+    Args:
+        input: tensor.
+        out: tensor that takes the result.
+
+    Example:
+        >>> ad.sigmoid(ad.tensor([-2.0, 0.0, 2.0]))
+        tensor([0.1192, 0.5000, 0.8808])
+    """
     if source.enabled and (found := SIGMOID.call(x)) is not None:
         return found
     return np.reciprocal(np.add(np.exp(np.negative(x)), 1))
