@@ -155,7 +155,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     """Return input + alpha · other, element by element, with broadcasting.
 
     Args:
-        input, other: tensors or numbers, at least one of them a tensor.
+        input, other: tensors or numbers.
         last: deprecated; `add(input, alpha, other)` warns and means `add(input, other, alpha=alpha)`.
         alpha: factor of `other`. Default: 1.
         out: tensor that takes the result.
@@ -178,7 +178,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     """Return input - alpha · other, element by element, with broadcasting.
 
     Args:
-        input, other: tensors or numbers, at least one of them a tensor.
+        input, other: tensors or numbers.
         last: deprecated; `sub(input, alpha, other)` warns and means `sub(input, other, alpha=alpha)`.
         alpha: factor of `other`. Default: 1.
         out: tensor that takes the result.
@@ -228,7 +228,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """Return input · other, element by element, with broadcasting.
 
     Args:
-        input, other: tensors or numbers, at least one of them a tensor.
+        input, other: tensors or numbers.
         out: tensor that takes the result.
 
     Example:
@@ -244,7 +244,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     """Return input / other, element by element, with broadcasting; integers give floats.
 
     Args:
-        input, other: tensors or numbers, at least one of them a tensor.
+        input, other: tensors or numbers.
         rounding_mode: None, "trunc" (towards 0) or "floor" (towards -∞); the last two keep integers. Default: None.
         out: tensor that takes the result.
 
