@@ -47,7 +47,23 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
 
 @public()
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; `index` has the rank of `input`."""
+    """Return the elements of `input` at the positions `index` along `dim`.
+
+    For dim 0 of a matrix, out[i, j] = input[index[i, j], j]; for dim 1, out[i, j] = input[i, index[i, j]].
+
+    Args:
+        input: tensor.
+        dim: dimension of the positions.
+        index: int32 or int64 tensor with as many dimensions as `input`; the result has its shape.
+        sparse_grad: ignored; gradients are dense.
+
+    Raises: RuntimeError for a position out of range, and for an `index` larger than `input` in another dimension.
+
+    Example:
+        >>> ad.gather(ad.tensor([[1, 2], [3, 4]]), 1, ad.tensor([[0], [1]]))
+        tensor([[1],
+                [4]])
+    """
     rank = len(input.array.shape)
     axis = one_dim(dim, rank)
     if 0 in index.array.shape:
@@ -115,9 +131,20 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 @public()
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of `input` along `dim` at the positions `index`, a vector.
+    """Return the slices of `input` along `dim` at the positions `index`, in this order.
 
-    Raises IndexError for positions outside the first dimension, RuntimeError for those outside another.
+    Args:
+        input: tensor.
+        dim: dimension of the positions.
+        index: int32 or int64 vector of positions, which may repeat.
+        out: tensor that takes the result.
+
+    Raises: IndexError for a position outside dimension 0, RuntimeError for one outside another dimension.
+
+    Example:
+        >>> ad.index_select(ad.tensor([[1, 2], [3, 4], [5, 6]]), 0, ad.tensor([2, 0]))
+        tensor([[5, 6],
+                [1, 2]])
     """
     axis = one_dim(dim, input.ndim)
     if index.array.dtype.kind not in "iu":
@@ -143,7 +170,18 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @public()
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
-    """The positions of the elements that are not zero: (count, ndim), or one vector for each dimension."""
+    """Return the positions of the elements that are not zero, in row-major order.
+
+    Args:
+        input: tensor.
+        as_tuple: True for a tuple with one index vector per dimension. Default: False, a matrix (count, ndim).
+        out: int64 tensor that takes the matrix.
+
+    Example:
+        >>> ad.nonzero(ad.tensor([[0, 5], [7, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     if out is not None:
         if as_tuple:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
@@ -180,7 +218,21 @@ def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
 @public(inplace=True)
 @with_out
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The elements on and below the diagonal, zeros above."""
+    """Return the elements on and below a diagonal of each matrix, and zeros above it.
+
+    Args:
+        input: tensor (*, n, m).
+        diagonal: 0 for the main diagonal, positive for one above it, negative for one below. Default: 0.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for fewer than two dimensions.
+
+    Example:
+        >>> ad.tril(ad.ones(3, 3))
+        tensor([[1., 0., 0.],
+                [1., 1., 0.],
+                [1., 1., 1.]])
+    """
     return _triangle("tril", input, True, diagonal)
 
 

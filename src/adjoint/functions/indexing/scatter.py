@@ -35,9 +35,24 @@ __all__ = [
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """`input` with src, or one value, at `index` along `dim`; `reduce` "add" or "multiply" combines them with it.
+    """Return a copy of `input` with values written at the positions `index` along `dim`.
 
-    Raises RuntimeError for an index out of range, or a src of another type.
+    For dim 0 of a matrix, out[index[i, j], j] = src[i, j]. Of several writes to one place, the last counts.
+
+    Args:
+        input: tensor.
+        dim: dimension of the positions.
+        index: int32 or int64 tensor with as many dimensions as `input`.
+        src: tensor of the dtype of `input` that covers `index`, or a number.
+        value: number to write, another name of `src`.
+        reduce: "add" or "multiply" to combine the values with those of `input`. Default: None, replace them.
+
+    Raises: RuntimeError for a position out of range, and for a `src` of another dtype.
+
+    Example:
+        >>> ad.scatter(ad.zeros(2, 3), 1, ad.tensor([[2], [0]]), 5.0)
+        tensor([[0., 0., 5.],
+                [5., 0., 0.]])
     """
     axis = one_dim(dim, input.ndim)
     source = src if src is not None else value

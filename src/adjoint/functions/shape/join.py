@@ -31,7 +31,19 @@ __all__ = [
 
 @public(method=False)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors joined along `dim`; all other sizes agree. Raises RuntimeError, naming the two sizes, if not."""
+    """Return the tensors joined along an existing dimension.
+
+    Args:
+        tensors: list or tuple of tensors, equal in all sizes but that of `dim`; different dtypes are promoted.
+        dim: dimension to join along. Default: 0.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError, with the two sizes, if they do not fit; ValueError for an empty list.
+
+    Example:
+        >>> ad.cat([ad.zeros(1, 2), ad.ones(1, 2)], dim=1)
+        tensor([[0., 0., 1., 1.]])
+    """
     if type(tensors) is list and _alike(tensors):
         rank = len(tensors[0].array.shape)
         return apply(movement.cat.op, tuple(tensors), {"axis": one_dim(dim, rank)})  # type: ignore[attr-defined]
@@ -85,7 +97,20 @@ concat = concatenate = cat
 
 @public(method=False)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new dimension. Raises RuntimeError if the shapes differ."""
+    """Return tensors of one shape joined along a new dimension.
+
+    Args:
+        tensors: list or tuple of tensors.
+        dim: place of the new dimension in the result. Default: 0.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError if the shapes differ and for an empty list.
+
+    Example:
+        >>> ad.stack([ad.tensor([1, 2]), ad.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     parts = list(tensors)
     if not parts:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -153,7 +178,23 @@ def check_some(name: str, tensors: Sequence[Tensor]) -> None:
 def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
-    """Pieces along `dim`: of one size (the last may be smaller), or of the sizes listed; `split_size` is either too."""
+    """Return the pieces of a tensor along `dim`, as a tuple of views.
+
+    Args:
+        tensor: tensor to cut.
+        split_size_or_sections: size of every piece but the last, which may be smaller; or the list of all sizes.
+        dim: dimension to cut. Default: 0.
+        split_size: another name of `split_size_or_sections`.
+
+    Raises: RuntimeError unless the listed sizes add up to that of `dim`.
+
+    Example:
+        >>> x = ad.arange(5)
+        >>> x.split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> x.split([1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+    """
     if split_size_or_sections is None:
         split_size_or_sections = split_size
     if split_size_or_sections is None:
@@ -185,7 +226,19 @@ def _equal_sections(step: int, size: int) -> list[int]:
 
 @public()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` pieces of equal size along `dim`, the last maybe smaller."""
+    """Return at most `chunks` pieces of equal size along `dim`, as a tuple of views.
+
+    Args:
+        input: tensor to cut.
+        chunks: number of pieces; there are fewer if the size of `dim` rounded up to full pieces needs no more.
+        dim: dimension to cut. Default: 0.
+
+    Raises: RuntimeError unless `chunks` is positive.
+
+    Example:
+        >>> ad.chunk(ad.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     axis = one_dim(dim, input.ndim)
@@ -222,7 +275,18 @@ def _in_own_memory(x: Tensor) -> Tensor:
 
 @public(listed=True)
 def repeat(self: Tensor, repeats: Any) -> Tensor:
-    """The tensor repeated `repeats[i]` times along each dimension. Raises RuntimeError if there are too few counts."""
+    """Return a copy that repeats the tensor along each dimension.
+
+    Args:
+        repeats: repetitions of each dimension, one by one or as a tuple; surplus ones add leading dimensions.
+
+    Raises: RuntimeError for fewer numbers than dimensions, and for negative ones.
+
+    Example:
+        >>> ad.tensor([1, 2]).repeat(2, 3)
+        tensor([[1, 2, 1, 2, 1, 2],
+                [1, 2, 1, 2, 1, 2]])
+    """
     if len(repeats) < self.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(n < 0 for n in repeats):

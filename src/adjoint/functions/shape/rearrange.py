@@ -190,7 +190,22 @@ def _several(tensors: tuple[Any, ...]) -> list[Tensor]:
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Vectors spread over a grid that has a dimension for each; "xy" exchanges the first two."""
+    """Return for each vector a grid with one dimension per vector, along which its values vary.
+
+    Args:
+        *tensors: vectors or 0-d tensors of one dtype, one by one or as a list.
+        indexing: "ij", or "xy" to exchange the first two dimensions. Default: None, the same as "ij".
+
+    Returns: a tuple of tensors of one shape; they are views, so clone them before you write.
+
+    Raises: RuntimeError for different dtypes, for tensors of more dimensions, and without any tensor.
+
+    Example:
+        >>> rows, columns = ad.meshgrid(ad.arange(2), ad.arange(3), indexing="ij")
+        >>> rows
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
+    """
     parts = _several(tensors)
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")

@@ -48,9 +48,20 @@ def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 @public(listed=True)
 def reshape(input: Tensor, shape: Any) -> Tensor:
-    """The same elements in row-major order under another shape; one size may be -1.
+    """Return the elements in row-major order under another shape.
 
-    Raises RuntimeError if they do not fit.
+    The result is a view of `input` where the memory allows one, else a copy.
+
+    Args:
+        input: tensor.
+        shape: sizes, one by one or as a tuple; one of them may be -1 and is computed from the others.
+
+    Raises: RuntimeError if the number of elements does not fit.
+
+    Example:
+        >>> ad.reshape(ad.arange(6), (2, -1))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
     """
     array = input.array
     count = array.size if type(array) is ndarray else movement.numel(array.shape)
@@ -78,9 +89,19 @@ def _as_type(self: Tensor, dtype: Any) -> Tensor:
 
 @public(listed=True, otherwise=(DType, _as_type))
 def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
-    """Another shape over the same memory, or, for a dtype in place of the shape, the same bits as that type.
+    """Return the same memory under another shape, or as another dtype.
 
-    Raises RuntimeError where the memory does not allow it: use reshape.
+    Args:
+        shape: sizes, one by one or as a tuple; one of them may be -1. A dtype in its place reads the same bits anew.
+        dtype: dtype to read the bits as, given by name. Default: None.
+
+    Raises: RuntimeError where the memory does not allow the shape without a copy; `reshape` copies then.
+
+    Example:
+        >>> x = ad.zeros(4)
+        >>> x.view(2, 2)[0, 1] = 5
+        >>> x
+        tensor([0., 5., 0., 0.])
     """
     return _view(self, shape) if dtype is None else _as_type(self, dtype)
 
@@ -99,7 +120,19 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 @public()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions `start_dim` to `end_dim` as one."""
+    """Return the tensor with dimensions `start_dim` to `end_dim` joined into one.
+
+    Args:
+        input: tensor; of a 0-d tensor the result is a vector.
+        start_dim: first dimension to join. Default: 0.
+        end_dim: last dimension to join, included. Default: -1.
+
+    Raises: RuntimeError if `start_dim` comes after `end_dim`.
+
+    Example:
+        >>> ad.flatten(ad.zeros(2, 3, 4), start_dim=1).shape
+        adjoint.Size([2, 12])
+    """
     first, last = one_dim(start_dim, input.ndim), one_dim(end_dim, input.ndim)
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -148,7 +181,20 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 @public(listed=True)
 def permute(input: Tensor, dims: Any) -> Tensor:
-    """Dimension i of the result is dimension `dims[i]` of the input. Raises RuntimeError unless each is there once."""
+    """Return a view with the dimensions in the order `dims`.
+
+    Dimension i of the result is dimension `dims[i]` of the input.
+
+    Args:
+        input: tensor.
+        dims: every dimension once, one by one or as a tuple.
+
+    Raises: RuntimeError unless each dimension is there once.
+
+    Example:
+        >>> ad.permute(ad.zeros(2, 3, 4), (2, 0, 1)).shape
+        adjoint.Size([4, 2, 3])
+    """
     if len(dims) != len(input.array.shape):
         raise RuntimeError(
             f"permute(): number of dimensions in the tensor input does not match the length of the desired ordering of "
@@ -167,7 +213,18 @@ def _permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 @public("swapaxes", "swapdims")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """The two dimensions exchanged."""
+    """Return a view with two dimensions exchanged.
+
+    Args:
+        input: tensor.
+        dim0, dim1: the two dimensions, negative to count from the last.
+
+    Example:
+        >>> ad.transpose(ad.tensor([[1, 2, 3], [4, 5, 6]]), 0, 1)
+        tensor([[1, 4],
+                [2, 5],
+                [3, 6]])
+    """
     rank = len(input.array.shape)
     if not rank or type(dim0) is not int or type(dim1) is not int:
         dim0, dim1 = one_dim(dim0, rank), one_dim(dim1, rank)
@@ -228,7 +285,16 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 @public()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """A dimension of size 1 inserted at `dim`."""
+    """Return a view with a dimension of size 1 inserted at `dim`.
+
+    Args:
+        input: tensor with n dimensions.
+        dim: place of the new dimension, from -n - 1 to n.
+
+    Example:
+        >>> ad.unsqueeze(ad.tensor([1, 2, 3]), 1).shape
+        adjoint.Size([3, 1])
+    """
     shape = input.array.shape
     d = one_dim(dim, len(shape) + 1)
     return named(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
@@ -236,7 +302,17 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @public()
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Without the dimensions of size 1, all or those in `dim`."""
+    """Return a view without dimensions of size 1.
+
+    Args:
+        input: tensor.
+        dim: dimension or tuple of dimensions to remove; one of another size stays. Default: None, all of size 1.
+
+    Example:
+        >>> x = ad.zeros(1, 2, 1)
+        >>> ad.squeeze(x).shape, ad.squeeze(x, 0).shape
+        (adjoint.Size([2]), adjoint.Size([2, 1]))
+    """
     chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
     kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
@@ -245,7 +321,18 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 @public(listed=True)
 def expand(self: Tensor, size: Any) -> Tensor:
-    """Dimensions of size 1, and new ones in front, repeated without copying; -1 keeps a size."""
+    """Return a view in which dimensions of size 1, and new leading ones, repeat their elements without a copy.
+
+    Args:
+        size: sizes wanted, one by one or as a tuple; -1 keeps a size.
+
+    Raises: RuntimeError where a size other than 1 would change.
+
+    Example:
+        >>> ad.tensor([[1], [2]]).expand(2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     shape = self.array.shape
     lead = len(size) - len(shape)
     if lead == 1 and size[0] >= 0 and size[1:] == shape:  # what is asked for most
@@ -284,7 +371,17 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
 
 @public(listed=True)
 def flip(input: Tensor, dims: Any) -> Tensor:
-    """The order of elements reversed along `dims`. A copy."""
+    """Return a copy with the order of the elements reversed along `dims`.
+
+    Args:
+        input: tensor.
+        dims: dimensions to reverse, one by one or as a tuple.
+
+    Example:
+        >>> ad.flip(ad.tensor([[1, 2], [3, 4]]), (1,))
+        tensor([[2, 1],
+                [4, 3]])
+    """
     return movement.flip(input, axes=some_dims(dims, input.ndim))
 
 
@@ -326,7 +423,16 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 @public()
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself if it lies in row-major order, or as `memory_format` says, else a copy that does."""
+    """Return the tensor itself if its elements lie in row-major order, else a copy that does.
+
+    Args:
+        memory_format: another order of the elements in memory, such as `channels_last`. Default: None, row-major.
+
+    Example:
+        >>> x = ad.zeros(2, 3).T
+        >>> x.is_contiguous(), x.contiguous().is_contiguous()
+        (False, True)
+    """
     if self.is_contiguous(memory_format=memory_format):
         return self
     order = order_of(self, memory_format or contiguous_format)
