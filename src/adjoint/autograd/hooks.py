@@ -126,9 +126,23 @@ def _to_run(walk: Gradients, node: Any) -> set[Any]:
 
 @method
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call `hook(gradient)` each time this tensor's gradient is computed; a tensor it returns replaces the gradient.
+    """Call `hook(gradient)` each time a gradient of this tensor is computed.
 
-    Raises RuntimeError for a tensor that does not require grad.
+    A tensor that the hook returns replaces the gradient; after None it stays.
+
+    Args:
+        hook: function of the gradient that returns a tensor or None.
+
+    Returns: a handle, whose `remove()` takes the hook off.
+
+    Raises: RuntimeError for a tensor that does not require grad.
+
+    Example:
+        >>> x = ad.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda g: 10 * g)
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([10., 10.])
     """
     if self.node is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")

@@ -55,10 +55,19 @@ class Historied(Readable):
         raise RuntimeError("requires_grad is True or False; it cannot be deleted")
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Ask for this leaf's gradient, or no longer.
+        """Ask for the gradient of this leaf, or stop asking, and return the tensor itself.
 
-        Raises RuntimeError for elements that are not floating, when switching a non-leaf off, and for a tensor of
-        inference mode outside of it.
+        Args:
+            requires_grad: True to record operations, so that `backward` fills `.grad`; False to stop. Default: True.
+
+        Raises: RuntimeError for integers, for False on a result of recorded operations, and for a tensor of inference mode
+        outside it.
+
+        Example:
+            >>> x = ad.ones(2).requires_grad_()
+            >>> (x * x).sum().backward()
+            >>> x.grad
+            tensor([2., 2.])
         """
         if requires_grad and self.node is None:
             if not is_floating(self.array):

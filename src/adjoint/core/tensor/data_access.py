@@ -29,10 +29,18 @@ class Readable(Asked):
         return self.array
 
     def numpy(self, *, force: bool = False) -> Any:
-        """The elements as an ndarray that shares this tensor's memory.
+        """Return the elements as a NumPy array over this tensor's memory.
 
-        Raises RuntimeError for a tensor that requires grad, unless `force`, or where nothing is recorded, and TypeError
-        for bfloat16.
+        What is written into one of the two is seen in the other.
+
+        Args:
+            force: True to take the array also of a tensor that requires grad. Default: False.
+
+        Raises: RuntimeError for a tensor that requires grad, unless `force` or in `no_grad`; TypeError for bfloat16.
+
+        Example:
+            >>> ad.tensor([1.0, 2.0]).numpy()
+            array([1., 2.], dtype=float32)
         """
         if self.node is not None and mode.recording and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -48,9 +56,15 @@ class Readable(Asked):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def item(self) -> Any:
-        """The one element as a Python number. Raises RuntimeError unless there is exactly one.
+        """Return the only element as a Python number.
 
-        In a step that is being compiled, the number that each call finds; a decision on it raises TraceError.
+        In a step that is being compiled, each call reads the number anew; a decision on it raises TraceError.
+
+        Raises: RuntimeError unless there is exactly one element.
+
+        Example:
+            >>> ad.tensor([2.5]).item()
+            2.5
         """
         read = getattr(mode.tracer, "item", None) if unusual.count else None
         if read is not None and all(n == 1 for n in self.array.shape):

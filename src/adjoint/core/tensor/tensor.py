@@ -109,7 +109,16 @@ class Tensor(Historied):
         return type(self.array) is not Absent
 
     def detach(self) -> Tensor:
-        """The same memory, without history."""
+        """Return a tensor over the same memory that has no history and requires no gradient.
+
+        What is written into one of the two is seen in the other.
+
+        Example:
+            >>> x = ad.ones(2, requires_grad=True)
+            >>> y = (2 * x).detach()
+            >>> y.requires_grad, y
+            (False, tensor([2., 2.]))
+        """
         return detach(self)
 
     def dim(self) -> int:
@@ -117,7 +126,18 @@ class Tensor(Historied):
         return len(self.array.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dimension."""
+        """Return the shape, or the size of one dimension.
+
+        Args:
+            dim: dimension, negative to count from the last. Default: None, the whole shape.
+
+        Raises: IndexError for a dimension that is not there.
+
+        Example:
+            >>> x = ad.zeros(2, 3)
+            >>> x.size(), x.size(-1)
+            (adjoint.Size([2, 3]), 3)
+        """
         if dim is None:
             return self.shape
         rank = len(self.array.shape)

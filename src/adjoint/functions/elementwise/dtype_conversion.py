@@ -29,7 +29,22 @@ def to(
     self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The tensor in another dtype; itself if it has it already. Devices other than the CPU raise RuntimeError."""
+    """Return the tensor in another dtype or on another device; itself if nothing changes.
+
+    Args:
+        *args: a dtype, a device, both, or a tensor that has them.
+        dtype: element type. Default: unchanged.
+        device: "cpu", or "meta" for a tensor without elements. Default: unchanged.
+        copy: True to copy even if nothing changes. Default: False.
+        non_blocking: ignored.
+        memory_format: order of the elements in memory. Default: that of this tensor.
+
+    Raises: DeviceError, a RuntimeError, for other devices; NotImplementedError from "meta" to "cpu".
+
+    Example:
+        >>> ad.tensor([1.7, -1.7]).to(ad.int64)
+        tensor([ 1, -1])
+    """
     for given in args:
         if isinstance(given, Tensor):
             dtype, device = given.dtype, given.device

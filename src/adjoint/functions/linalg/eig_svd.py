@@ -30,9 +30,24 @@ class Singular(NamedTuple):
 
 @with_out
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
-    """Eigenvalues, rising, and eigenvectors, as columns, of symmetric matrices, of which one triangle is read.
+    """Return the eigenvalues, ascending, and the eigenvectors of symmetric or Hermitian matrices.
 
-    Raises RuntimeError for a `UPLO` but "L" and "U".
+    The eigenvectors are the columns of the second result. Their signs are arbitrary, so a loss must not depend on them.
+
+    Args:
+        A: square matrices, floating or complex; one triangle is read.
+        UPLO: "L" to read the lower triangle, "U" the upper. Default: "L".
+        out: pair of tensors that take the result.
+
+    Shapes: (*, n, n) -> eigenvalues (*, n), eigenvectors (*, n, n).
+
+    Raises: RuntimeError for matrices that are not square, and for another `UPLO`.
+
+    Example:
+        >>> A = ad.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=ad.float64)
+        >>> values, vectors = ad.linalg.eigh(A)
+        >>> values.round(), ad.allclose(A @ vectors, vectors * values)
+        (tensor([1., 3.], dtype=adjoint.float64), True)
     """
     x = _one_triangle("linalg.eigh", A, UPLO)
     values, vectors = parts(eig_svd.eigh(x), eig_svd.eigh_shapes(A.array.shape), "LinalgEighBackward0")
@@ -68,9 +83,26 @@ def eigvals(A: Tensor) -> Tensor:
 
 @with_out
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Singular:
-    """U, S and Vᵀ with A = U diag(S) Vᵀ, the singular values S falling.
+    """Return the factors (U, S, Vh) of the singular value decomposition A = U diag(S) Vh.
 
-    `full_matrices`: U and V are square, and what is beyond the singular values has no gradient.
+    The singular values S descend. The columns of U and the rows of Vh are orthonormal. Their signs are arbitrary, so a
+    loss must not depend on them.
+
+    Args:
+        A: floating or complex matrices.
+        full_matrices: True for square U and Vh, whose surplus vectors have no gradient. Default: True.
+        driver: must be None.
+        out: tuple of three tensors that take the result.
+
+    Shapes: with k = min(m, n), (*, m, n) -> U (*, m, k), S (*, k), Vh (*, k, n); full: U (*, m, m), Vh (*, n, n).
+
+    Raises: RuntimeError for fewer than two dimensions, and for a `driver`.
+
+    Example:
+        >>> A = ad.tensor([[3.0, 0.0], [4.0, 5.0]], dtype=ad.float64)
+        >>> U, S, Vh = ad.linalg.svd(A, full_matrices=False)
+        >>> ad.allclose(U @ ad.diag(S) @ Vh, A), S
+        (True, tensor([6.7082, 2.2361], dtype=adjoint.float64))
     """
     stacked("linalg.svd", A)
     no_driver("svd", driver)

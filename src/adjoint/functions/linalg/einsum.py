@@ -20,11 +20,24 @@ LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that 
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Products summed over repeated letters, as in "bij,bjk->bik"; `...` stands for broadcast dimensions.
+    """Return sums of products of the operands, over the letters that the result lacks.
 
-    In place of the letters each operand may be followed by a list of the numbers 0 … 51, and of `...`; a last list is
-    that of the result. Each pair of operands is brought to a batched matrix product, from left to right. Raises
-    RuntimeError for letters that do not fit the operands' dimensions or sizes.
+    An operand's letters name its dimensions. `...` stands for further ones, which broadcast. Without `->`, the result has
+    the letters that occur once, in alphabetical order. Operands are contracted from left to right, as batched matrix
+    products. Lists may take the place of the letters: `einsum(x, [0, 1], y, [1, 2], [0, 2])`, with numbers from 0 to 51.
+
+    Args:
+        equation: letters of the operands and of the result, such as "bij,bjk->bik".
+        *operands: tensors, one by one or as a list.
+
+    Raises: RuntimeError for letters that do not fit the dimensions or sizes of the operands.
+
+    Example:
+        >>> x = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> ad.einsum("ij,ij->i", x, x)
+        tensor([ 5., 25.])
+        >>> ad.einsum("ii", x)
+        tensor(5.)
     """
     if isinstance(equation, Tensor):
         equation, operands = _spelt_out([equation, *operands])

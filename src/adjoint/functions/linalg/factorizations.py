@@ -41,9 +41,21 @@ class Reflectors(NamedTuple):
 
 @with_out
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower triangle L with L Lᵀ = A, or its transpose, reading one triangle of A.
+    """Return the lower triangular L with L Lᴴ = A of positive-definite matrices.
 
-    Raises LinAlgError unless A is positive-definite.
+    Args:
+        A: symmetric or Hermitian matrices, floating or complex; one triangle is read.
+        upper: True to read the upper triangle and return the upper factor Lᴴ. Default: False.
+        out: tensor that takes the result.
+
+    Shapes: (*, n, n) -> (*, n, n).
+
+    Raises: LinAlgError, a RuntimeError, for a matrix that is not positive-definite.
+
+    Example:
+        >>> ad.linalg.cholesky(ad.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
     return factored("linalg.cholesky", A, upper)
 
@@ -80,9 +92,23 @@ def one_triangle(A: Tensor, upper: bool = False) -> Tensor:
 
 @with_out
 def qr(A: Tensor, mode: str = "reduced") -> Orthogonal:
-    """Q with orthonormal columns and upper triangular R, A = Q R.
+    """Return (Q, R) with A = Q R, orthonormal columns in Q, and an upper triangular R.
 
-    "complete": Q is square; "r": Q is empty, and nothing has a gradient. Raises RuntimeError for other modes.
+    Args:
+        A: floating or complex matrices.
+        mode: "reduced"; "complete" for a square Q; "r" for R alone with an empty Q, without gradients.
+            Default: "reduced".
+        out: pair of tensors that take the result.
+
+    Shapes: with k = min(m, n), (*, m, n) -> Q (*, m, k), R (*, k, n); complete: Q (*, m, m), R (*, m, n).
+
+    Raises: RuntimeError for another `mode`.
+
+    Example:
+        >>> A = ad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=ad.float64)
+        >>> Q, R = ad.linalg.qr(A)
+        >>> Q.shape, R.shape, ad.allclose(Q @ R, A)
+        (adjoint.Size([3, 2]), adjoint.Size([2, 2]), True)
     """
     stacked("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):

@@ -47,9 +47,22 @@ def _inner(name: str, x: Tensor, y: Tensor) -> None:
 
 @public()
 def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
-    """Product of matrices in the last two dimensions, the others broadcast; vectors stand for a row or a column.
+    """Return the matrix product of two tensors, which `input @ other` also computes.
 
-    Raises RuntimeError naming both shapes if the inner sizes differ.
+    The product is taken over the last two dimensions; the others broadcast. A vector on the left stands for a row, on the
+    right for a column.
+
+    Args:
+        input, other: tensors of one dtype with at least one dimension each.
+        out: tensor that takes the result.
+
+    Shapes: (*, n, k), (*, k, m) -> (*, n, m); (k,), (k,) -> ().
+
+    Raises: RuntimeError, with both shapes, if the inner sizes differ, and for different dtypes.
+
+    Example:
+        >>> ad.matmul(ad.tensor([[1.0, 2.0], [3.0, 4.0]]), ad.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     if out is not None:
         return into(out, matmul, input, other)
@@ -109,7 +122,20 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 @public()
 @with_out
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Products of two stacks of matrices of equal length: (b, n, k) and (b, k, m)."""
+    """Return the products of the matrices in two stacks, one by one.
+
+    Args:
+        input, mat2: stacks of matrices of one dtype and one length b.
+        out: tensor that takes the result.
+
+    Shapes: (b, n, k), (b, k, m) -> (b, n, m).
+
+    Raises: RuntimeError for other shapes; `matmul` broadcasts.
+
+    Example:
+        >>> ad.bmm(ad.ones(4, 2, 3), ad.ones(4, 3, 5)).shape
+        adjoint.Size([4, 2, 5])
+    """
     if input.ndim != 3 or mat2.ndim != 3 or input.array.shape[0] != mat2.array.shape[0]:
         raise RuntimeError(f"bmm: expected (b, n, k) and (b, k, m), got {tuple(input.shape)} and {tuple(mat2.shape)}")
     return matmul(input, mat2)

@@ -31,7 +31,20 @@ class SignAndLogarithm(NamedTuple):
 
 @with_out
 def det(A: Tensor) -> Tensor:
-    """The determinant."""
+    """Return the determinant of each square matrix.
+
+    Args:
+        A: floating or complex tensor.
+        out: tensor that takes the result.
+
+    Shapes: (*, n, n) -> (*).
+
+    Raises: RuntimeError unless the matrices are square.
+
+    Example:
+        >>> ad.linalg.det(ad.tensor([[2.0, 1.0], [0.0, 3.0]]))
+        tensor(6.)
+    """
     squares("linalg.det", A)
     return inverse_det_solve.det(A)
 
@@ -151,7 +164,28 @@ def _extreme(x: Tensor, dim: int, largest: bool, keepdim: bool) -> Tensor:
 
 @public(method=False)
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """`vector_norm` or `matrix_norm`, by the number of dimensions that are meant; without `ord` √Σ x² of any number."""
+    """Return a norm of vectors or of matrices.
+
+    Without `ord`, the result is √Σ|x|² over any number of dimensions. With `ord`, one dimension means a vector norm
+    (Σ|x|ᵖ)^(1/p), two dimensions a matrix norm.
+
+    Args:
+        A: floating or complex tensor.
+        ord: order. For vectors a number: ±inf for the extreme magnitude, 0 for the count of elements that are not 0. For
+            matrices "fro", "nuc" (sum of singular values), ±2 (their extremes), ±1 (extremes of column sums) or ±inf
+            (extremes of row sums). Default: None.
+        dim: dimension, or tuple of one or two of them. Default: None, all.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        dtype: type to which the elements are converted first; it must not be narrower. Default: that of A.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for integers, for another order, and for an order of more than two dimensions.
+
+    Example:
+        >>> A = ad.tensor([[3.0, 4.0], [0.0, 12.0]])
+        >>> ad.linalg.norm(A), ad.linalg.norm(A, dim=1), ad.linalg.norm(A, 1)
+        (tensor(13.), tensor([ 5., 12.]), tensor(16.))
+    """
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None:
         return vector_norm(A, 2, dims, keepdim, dtype=dtype)

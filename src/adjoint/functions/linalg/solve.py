@@ -49,7 +49,23 @@ class LeastSquares(NamedTuple):
 
 @with_out
 def inv(A: Tensor) -> Tensor:
-    """A⁻¹. Raises LinAlgError for a singular matrix."""
+    """Return the inverse of each square matrix.
+
+    To multiply by an inverse, `solve` is faster and more accurate.
+
+    Args:
+        A: floating or complex tensor.
+        out: tensor that takes the result.
+
+    Shapes: (*, n, n) -> (*, n, n).
+
+    Raises: LinAlgError, a RuntimeError, for a singular matrix.
+
+    Example:
+        >>> ad.linalg.inv(ad.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     squares("linalg.inv", A)
     return inverse_det_solve.inv(A)
 
@@ -67,9 +83,22 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
 
 @with_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B, or X A = B unless `left`; B is a matrix, or a vector for each matrix.
+    """Return X with A X = B, or with X A = B.
 
-    Raises LinAlgError for a singular A.
+    Args:
+        A: square matrices, floating or complex.
+        B: a matrix, or a vector, for each matrix of A; same dtype.
+        left: False for X A = B. Default: True.
+        out: tensor that takes the result.
+
+    Shapes: (*, n, n), (*, n, k) -> (*, n, k); (*, n, n), (*, n) -> (*, n).
+
+    Raises: LinAlgError, a RuntimeError, for a singular A.
+
+    Example:
+        >>> A, b = ad.tensor([[2.0, 0.0], [1.0, 4.0]]), ad.tensor([4.0, 10.0])
+        >>> ad.linalg.solve(A, b)
+        tensor([2., 2.])
     """
     return _solved("torch.linalg.solve", A, B, left, True)
 

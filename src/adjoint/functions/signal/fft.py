@@ -131,7 +131,21 @@ def _one(transform: Any, name: str, x: Tensor, n: int | None, dim: int, norm: st
 
 @with_out
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Σₙ x[n] e^(-2πikn/N) over one dimension."""
+    """Return the discrete Fourier transform X[k] = Σₙ x[n] e^(-2πikn/N) along `dim`.
+
+    Args:
+        input: tensor; real elements are taken as complex.
+        n: length N; the signal is cut or filled up with zeros to it. Default: the size of `dim`.
+        dim: dimension to transform. Default: -1.
+        norm: "backward" for no factor, "ortho" for 1/√N, "forward" for 1/N. Default: None, the same as "backward".
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for N < 1 and for another `norm`.
+
+    Example:
+        >>> ad.fft.fft(ad.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
+    """
     return _one(_full, "fft", input, n, dim, norm, False)
 
 
@@ -143,7 +157,23 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @with_out
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The first N // 2 + 1 elements of `fft` of a real signal. Raises RuntimeError for complex ones."""
+    """Return the first N // 2 + 1 elements of the Fourier transform of a real signal along `dim`.
+
+    The other elements are the conjugates of these.
+
+    Args:
+        input: tensor of real numbers.
+        n: length N; the signal is cut or filled up with zeros to it. Default: the size of `dim`.
+        dim: dimension to transform. Default: -1.
+        norm: "backward" for no factor, "ortho" for 1/√N, "forward" for 1/N. Default: None, the same as "backward".
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for complex elements, for N < 1, and for another `norm`.
+
+    Example:
+        >>> ad.fft.rfft(ad.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j])
+    """
     return _one(_halved, "rfft", input, n, dim, norm, False)
 
 
