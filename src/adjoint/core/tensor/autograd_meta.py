@@ -60,8 +60,8 @@ class Historied(Readable):
         Args:
             requires_grad: True to record operations, so that `backward` fills `.grad`; False to stop. Default: True.
 
-        Raises: RuntimeError for integers, for False on a result of recorded operations, and for a tensor of inference mode
-        outside it.
+        Raises: RuntimeError for integers, for False on a result of recorded operations, and for a tensor of inference
+        mode outside it.
 
         Example:
             >>> x = ad.ones(2).requires_grad_()

@@ -406,8 +406,8 @@ def arange(
         start: first number; `arange(n)` starts at 0.
         end: bound, not included.
         step: distance between neighbors, negative to count down. Default: 1.
-        dtype: element type. Default: int64, or the default dtype if a bound or the step is a float.
-            An integer dtype drops the fractions of the bounds and the step.
+        dtype: element type. Default: int64, or the default dtype if a bound or the step is a float. An integer dtype
+            drops the fractions of the bounds and the step.
         device: "cpu" (default), or "meta" for a tensor without elements.
         requires_grad: True to record operations on the result. Default: False.
         layout, pin_memory: ignored.

@@ -22,9 +22,10 @@ LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that 
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Return sums of products of the operands, over the letters that the result lacks.
 
-    An operand's letters name its dimensions. `...` stands for further ones, which broadcast. Without `->`, the result has
-    the letters that occur once, in alphabetical order. Operands are contracted from left to right, as batched matrix
-    products. Lists may take the place of the letters: `einsum(x, [0, 1], y, [1, 2], [0, 2])`, with numbers from 0 to 51.
+    An operand's letters name its dimensions. `...` stands for further ones, which broadcast. Without `->`, the result
+    has the letters that occur once, in alphabetical order. Operands are contracted from left to right, as batched
+    matrix products. Lists may take the place of the letters: `einsum(x, [0, 1], y, [1, 2], [0, 2])`, with numbers from
+    0 to 51.
 
     Args:
         equation: letters of the operands and of the result, such as "bij,bjk->bik".

@@ -96,8 +96,8 @@ def qr(A: Tensor, mode: str = "reduced") -> Orthogonal:
 
     Args:
         A: floating or complex matrices.
-        mode: "reduced"; "complete" for a square Q; "r" for R alone with an empty Q, without gradients.
-            Default: "reduced".
+        mode: "reduced"; "complete" for a square Q; "r" for R alone with an empty Q, without gradients. Default:
+            "reduced".
         out: pair of tensors that take the result.
 
     Shapes: with k = min(m, n), (*, m, n) -> Q (*, m, k), R (*, k, n); complete: Q (*, m, m), R (*, m, n).

@@ -49,8 +49,8 @@ def _inner(name: str, x: Tensor, y: Tensor) -> None:
 def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """Return the matrix product of two tensors, which `input @ other` also computes.
 
-    The product is taken over the last two dimensions; the others broadcast. A vector on the left stands for a row, on the
-    right for a column.
+    The product is taken over the last two dimensions; the others broadcast. A vector on the left stands for a row, on
+    the right for a column.
 
     Args:
         input, other: tensors of one dtype with at least one dimension each.

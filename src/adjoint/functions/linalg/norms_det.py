@@ -171,9 +171,9 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
     Args:
         A: floating or complex tensor.
-        ord: order. For vectors a number: ±inf for the extreme magnitude, 0 for the count of elements that are not 0. For
-            matrices "fro", "nuc" (sum of singular values), ±2 (their extremes), ±1 (extremes of column sums) or ±inf
-            (extremes of row sums). Default: None.
+        ord: order. For vectors a number: ±inf for the extreme magnitude, 0 for the count of elements that are not 0.
+            For matrices "fro", "nuc" (sum of singular values), ±2 (their extremes), ±1 (extremes of column sums) or
+            ±inf (extremes of row sums). Default: None.
         dim: dimension, or tuple of one or two of them. Default: None, all.
         keepdim: True to keep the reduced dimensions with size 1. Default: False.
         dtype: type to which the elements are converted first; it must not be narrower. Default: that of A.

@@ -131,8 +131,8 @@ def _check_not_empty(name: str, input: Tensor, dim: Dims, error: type[Exception]
 def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the largest element, or with `dim` the pair (values, indices) of the largest along it.
 
-    With a tensor as second argument the result is `maximum` of the two. Without `dim`, equal largest elements share
-    the gradient; with `dim`, the element at the returned index takes it all.
+    With a tensor as second argument the result is `maximum` of the two. Without `dim`, equal largest elements share the
+    gradient; with `dim`, the element at the returned index takes it all.
 
     Args:
         input: tensor of real numbers.
