@@ -307,9 +307,29 @@ def __dir__() -> list[str]:
 
 @_compile_slot.fill
 def compile(function: Any = None, **options: Any) -> Any:
-    """`function`, a whole training or inference step, as native code: compiled on its first call for each signature.
+    """Return a function or module compiled to native code: forward, backward and optimizer in one program.
 
-    Usable as a decorator. Without llvmlite it warns once, and runs the function eagerly. See docs/compile.md.
+    The first call with each signature (shapes, dtypes, other arguments) traces the function and compiles a program;
+    later calls run it. Results and side effects are those of the function. `@compile` decorates, with or without
+    arguments. See docs/compile.md.
+
+    Args:
+        function: whole training or inference step, or a module. Default: None, for a decorator with arguments.
+        fallback: True to run a step that cannot be compiled eagerly, after one warning. Default: False, raise
+            TraceError; True in PyTorch programs under `adjoint.run`, unless they set `fullgraph`.
+        disable: True to return the function itself. Default: False.
+        mode, fullgraph, dynamic, backend, options: accepted and otherwise ignored.
+
+    Returns: a callable with `explain()`, `graph`, `kernels`, `memory()` and `source()` of its last program. Without
+    llvmlite it is the function itself, after a RuntimeWarning.
+
+    Raises: TypeError for other options; TraceError, which names the line, at the first call of a step that cannot be
+    compiled.
+
+    Example:
+        >>> step = ad.compile(lambda x: (2 * x + 1).sum())
+        >>> step(ad.ones(3)), step(ad.zeros(3)), step.compilations
+        (tensor(9.), tensor(3.), 1)
     """
     with _uncollected():
         from adjoint.compiler.compile import compile as implementation

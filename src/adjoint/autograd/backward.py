@@ -31,10 +31,26 @@ def backward(
     create_graph: bool = False,
     inputs: Tensors | None = None,
 ) -> None:
-    """Accumulate the gradient of `tensors` in the leaves they were made from, or only in `inputs`.
+    """Add the gradients of `tensors` to the `.grad` of the leaves from which they were computed.
 
-    `grad_tensors`: for each tensor the gradient that enters there, of its shape; 1 for scalars if left out.
-    Raises RuntimeError for a tensor without history, a missing gradient of a non-scalar, and values already freed.
+    The recorded graph is freed on the way, unless `retain_graph` keeps it.
+
+    Args:
+        tensors: tensor, or sequence of tensors.
+        grad_tensors: for each tensor the gradient that enters there, of its shape. Default: None, which is 1 for a
+            single element.
+        retain_graph: True to keep the saved values for another pass. Default: the value of `create_graph`.
+        create_graph: True to record the pass itself, for gradients of gradients. Default: False.
+        inputs: tensor or tensors that alone get gradients. Default: None, all leaves.
+
+    Raises: RuntimeError for a tensor that does not require grad, for several elements without a gradient, and for a
+    graph already freed.
+
+    Example:
+        >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+        >>> ad.autograd.backward(3 * x, ad.tensor([1.0, 10.0]))
+        >>> x.grad
+        tensor([ 3., 30.])
     """
     roots = _as_tuple(tensors)
     seeds = _seeds(roots, grad_tensors)
@@ -59,11 +75,30 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of the outputs (summed, weighted by `grad_outputs`) by each input; `.grad` is untouched.
+    """Return the gradients of the sum of the outputs with respect to each input; no `.grad` is touched.
 
-    An input that was not used raises RuntimeError, or gives None with `allow_unused`, zeros with `materialize_grads`.
-    `is_grads_batched`: the `grad_outputs` have a further dimension in front, and so have the gradients: one walk for
-    all of these rows. `only_inputs` is of old: it warns if False, and those alone are given.
+    Args:
+        outputs: tensor, or sequence of tensors.
+        inputs: tensor, or sequence of tensors from which the outputs were computed.
+        grad_outputs: for each output the gradient that enters there, of its shape. Default: None, which is 1 for a
+            single element.
+        retain_graph: True to keep the saved values for another pass. Default: the value of `create_graph`.
+        create_graph: True to record the pass itself, for gradients of gradients. Default: False.
+        only_inputs: deprecated; False warns and changes nothing. Default: True.
+        allow_unused: True to return None for an input that the outputs do not depend on. Default: None, an error.
+        is_grads_batched: True if each of `grad_outputs` has a further leading dimension; all its rows are done in one
+            pass. Default: False.
+        materialize_grads: True to return zeros instead of None. Default: False.
+
+    Returns: a tuple with one gradient for each input.
+
+    Raises: RuntimeError for an input that was not used, and in the cases of `backward`.
+
+    Example:
+        >>> x = ad.tensor(3.0, requires_grad=True)
+        >>> (slope,) = ad.autograd.grad(x ** 3, x, create_graph=True)
+        >>> slope.item(), ad.autograd.grad(slope, x)
+        (27.0, (tensor(18.),))
     """
     if not only_inputs:
         warnings.warn(
@@ -183,7 +218,25 @@ def _tensor_backward(
     create_graph: bool = False,
     inputs: Tensors | None = None,
 ) -> None:
-    """Accumulate this tensor's gradient in the leaves it was made from; see `adjoint.autograd.backward`."""
+    """Add the gradient of this tensor to the `.grad` of the leaves from which it was computed.
+
+    The recorded graph is freed on the way, unless `retain_graph` keeps it.
+
+    Args:
+        gradient: gradient with respect to this tensor, of its shape. Default: None, which is 1 for a single element.
+        retain_graph: True to keep the saved values for another pass. Default: the value of `create_graph`.
+        create_graph: True to record the pass itself, for gradients of gradients. Default: False.
+        inputs: tensor or tensors that alone get gradients. Default: None, all leaves.
+
+    Raises: RuntimeError for a tensor that does not require grad, for several elements without `gradient`, and for a
+    graph already freed.
+
+    Example:
+        >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x ** 2).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+    """
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 

@@ -194,7 +194,20 @@ class _Fixed(_GradMode):
 
 
 class no_grad(_Fixed):
-    """Ops are not recorded: `with no_grad():`, or above a function."""
+    """Context in which operations are not recorded, as a `with` block or a decorator.
+
+    Results do not require grad, and nothing is saved for `backward`.
+
+    Args:
+        orig_func: function to decorate, for `@no_grad` without brackets. Default: None.
+
+    Example:
+        >>> x = ad.ones(2, requires_grad=True)
+        >>> with ad.no_grad():
+        ...     y = 2 * x
+        >>> y.requires_grad
+        False
+    """
 
     called = "no_grad()"
 
@@ -245,11 +258,19 @@ class set_grad_enabled(_GradMode):
 
 
 class inference_mode(_GradMode):
-    """Ops are not recorded, and their results can never take part in a recording: `with inference_mode():`.
+    """Context in which operations are not recorded and results can never be recorded later.
 
-    Writes into inference tensors are not counted, and where ops are recorded they cannot be saved for backward, nor
-    written. `inference_mode(False)` is the normal mode, within inference mode and within `no_grad`. Above a function
-    with or without brackets.
+    It is a `with` block or a decorator. Where operations are recorded, its results can be neither written nor saved for
+    `backward`; `clone` makes them normal tensors. Writes into its results are not counted.
+
+    Args:
+        mode: False for the normal mode, within inference mode or `no_grad`; or the function to decorate. Default: True.
+
+    Example:
+        >>> with ad.inference_mode():
+        ...     y = 2 * ad.ones(2)
+        >>> y.is_inference(), y.clone().is_inference()
+        (True, False)
     """
 
     called = "inference_mode()"

@@ -25,14 +25,25 @@ def save(
     obj: Any, f: Path | BinaryIO, pickle_module: Any = pickle, pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
 ) -> None:  # fmt: skip
-    """Save a value and its tensors as `torch.save` does: a file that `torch.load` reads, with `weights_only` too.
+    """Save a value and its tensors to a file that `load`, and PyTorch, can read.
 
-    `f` is a path, whose file is replaced whole or, on any failure, not at all; or an open binary file, which is just
-    written to. Tensors that share memory share it in the file, unless they see it as different types; whether they
-    require grad is kept, graphs are not.
-    Every storage has a checksum. Another thread must not write the tensors meanwhile; if it does, loading reports it.
-    The file is always a ZIP archive with a pickle of protocol 2, whatever the last four arguments say.
-    Errors: those of pickling for a value that cannot be pickled, before anything is written; OSError from the file.
+    Tensors that share memory share it in the file, unless their dtypes differ. The file tells whether a tensor requires
+    grad; it has no graph. Every storage has a checksum, and no other thread may write the tensors meanwhile.
+
+    Args:
+        obj: tensor, state dict, or any value that can be pickled.
+        f: path, whose file is replaced as a whole or not at all; or a binary file opened for writing.
+        pickle_module, pickle_protocol: ignored; the file is always a ZIP archive with a pickle of protocol 2.
+
+    Raises: the error of pickling, before anything is written; OSError from the file.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> ad.save({"weight": ad.ones(2)}, file)
+        >>> _ = file.seek(0)
+        >>> ad.load(file)
+        {'weight': tensor([1., 1.])}
     """
     check_binary("save", f, "write")
     path = os.fsdecode(f) if isinstance(f, (str, os.PathLike)) else "archive"
@@ -44,18 +55,32 @@ def load(
     f: Path | BinaryIO, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
     mmap: bool | None = None, encoding: str = "utf-8",
 ) -> Any:  # fmt: skip
-    """What `save` or `torch.save` was given, with new tensors; of a safetensors file, what that holds.
+    """Return what `save` or PyTorch saved, with new tensors; also the tensors of a safetensors file.
 
-    `f` is a path or an open binary file. Nothing in a file can run code: besides tensors and plain values it may only
-    name what `serialization.add_safe_globals` allows, and with `weights_only=False` also modules of networks and plain
-    classes that the program has imported, and whose instances run nothing when they are made. Tensors come to the CPU,
-    or, without values, to the device "meta" if `map_location` names it; no other is here. With `mmap` (paths only) they
-    are private views of the file, which are read once for their checksums and copied where they are written, or share
-    it where `set_default_mmap_options` says so; the file must not be cut short while they live.
-    `encoding` is that of text written by Python 2. $TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 stands for weights_only=True,
-    $TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for False where it is not given.
-    Errors: FileError (an UnpicklingError, a RuntimeError and a ValueError) or SafetensorsError (a ValueError) for a
-    file that is not sound or names what is not allowed.
+    No file can run code. Besides tensors and plain values it may name only what `serialization.add_safe_globals`
+    allows.
+
+    Args:
+        f: path, or binary file opened for reading.
+        map_location: "meta" for tensors without values; any other value gives tensors on the CPU. Default: None.
+        pickle_module: must be None or `pickle`, which is not used.
+        weights_only: False to allow modules and plain classes too, where the program has imported them and making an
+            instance runs nothing. Default: None, the same as True. $TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 stands for True,
+            $TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for False where nothing is given.
+        mmap: True for tensors that are private views of the file at a path; they are copied where they are written,
+            unless `set_default_mmap_options` shares them. The file must not be cut short while they live. Default:
+            None, read into memory.
+        encoding: encoding of text that Python 2 wrote. Default: "utf-8".
+
+    Raises: FileError or SafetensorsError, both a ValueError, for a damaged file and for a forbidden name.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> ad.save(ad.arange(3), file)
+        >>> _ = file.seek(0)
+        >>> ad.load(file)
+        tensor([0, 1, 2])
     """
     absent = isinstance(map_location, (str, device)) and is_meta(map_location)
     if pickle_module not in (None, pickle):

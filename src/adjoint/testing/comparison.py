@@ -31,9 +31,27 @@ def assert_close(
     atol: float | None = None, equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True,
     check_layout: bool = True, check_stride: bool = False, msg: Any = None,
 ) -> None:  # fmt: skip
-    """Raise AssertionError unless |actual - expected| ≤ atol + rtol |expected|: tensors, numbers, and nests of them.
+    """Raise AssertionError unless |actual - expected| ≤ atol + rtol |expected| at every element.
 
-    The tolerances are those of the type, unless both are given.
+    Args:
+        actual, expected: tensors, numbers or arrays, or sequences and mappings of them.
+        rtol, atol: relative and absolute tolerance, both or neither. Default: those of the dtype, 1.3e-6 and 1e-5 for
+            float32, 1e-7 twice for float64, 0 for integers.
+        equal_nan: True to take NaN as equal to NaN. Default: False.
+        check_dtype: False to compare different dtypes. Default: True.
+        check_stride: True to compare the strides of tensors too. Default: False.
+        allow_subclasses, check_device, check_layout: ignored.
+        msg: text of the error, or function that makes it from the text that it would have. Default: None.
+
+    Raises: AssertionError, with the number of elements that differ and the greatest differences; ValueError for one
+    tolerance alone.
+
+    Example:
+        >>> ad.testing.assert_close(ad.tensor(1.0), ad.tensor(1.0 + 1e-7))
+        >>> ad.testing.assert_close(ad.tensor([1.0]), ad.tensor([2.0]), msg=lambda text: "far apart")
+        Traceback (most recent call last):
+            ...
+        AssertionError: far apart
     """
     if (rtol is None) != (atol is None):
         raise ValueError(

@@ -22,11 +22,26 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with these tensors, by dotted name, in place of its parameters and buffers.
+    """Call a module with the given tensors in place of its parameters and buffers.
 
-    With `tie_weights` a tensor given for one name is taken for all names that share a tensor. Buffers which the call
-    rebinds are rebound in the dict. Raises ValueError for names given twice, with `strict` RuntimeError unless the
-    names are those of the module.
+    Args:
+        module: module to call; its own tensors are as before when the call is over.
+        parameter_and_buffer_dicts: dict from dotted names to tensors, or a sequence of such dicts. A buffer that the
+            call replaces is replaced in the dict.
+        args: argument, or tuple of arguments, of the module. Default: None, no argument.
+        kwargs: dict of keyword arguments of the module. Default: None.
+        tie_weights: True to use a tensor given for one name for every name that shares it in the module. Default: True.
+        strict: True to demand a tensor for every name of the module, and no others. Default: False.
+
+    Returns: the result of the module.
+
+    Raises: ValueError for a name in two dicts, and for two tensors for tied names; with `strict` RuntimeError.
+
+    Example:
+        >>> model = nn.Linear(1, 1)
+        >>> weights = {"weight": ad.tensor([[2.0]]), "bias": ad.tensor([1.0])}
+        >>> ad.func.functional_call(model, weights, ad.tensor([3.0]))
+        tensor([7.])
     """
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with reparametrized(module, _as_one(parameter_and_buffer_dicts), tie_weights, strict):

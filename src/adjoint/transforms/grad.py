@@ -24,9 +24,19 @@ Argnums = int | tuple[int, ...]
 
 
 def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """∂func/∂args[argnums] of a `func` that returns a 0-d tensor, or with `has_aux` a pair of it and anything else.
+    """Return the function that computes the gradient of `func` with respect to its arguments `argnums`.
 
-    Raises RuntimeError for other results.
+    Args:
+        func: function that returns a tensor without dimensions.
+        argnums: index of the argument, or tuple of them for a tuple of gradients. Default: 0.
+        has_aux: True if `func` returns (value, aux). The result is then (gradient, aux). Default: False.
+
+    Raises: RuntimeError if `func` returns anything else.
+
+    Example:
+        >>> slope = ad.func.grad(lambda x: (x ** 2).sum())
+        >>> slope(ad.tensor([1.0, 2.0]))
+        tensor([2., 4.])
     """
 
     @wraps(func, updated=())
@@ -63,10 +73,22 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """func(*primals), and the function that maps a cotangent v of it to vᵀ ∂func/∂primals; then aux, if it has one.
+    """Return func(*primals), and the function that maps v to the product vᵀ J, J the Jacobian of `func`.
 
-    The cotangent has the structure of the output; the result is a tuple, one for each primal. It may be called many
-    times. Raises RuntimeError where the structures differ and for outputs that are not floating tensors.
+    The second function takes v with the structure of the output. It returns a tuple with one gradient for each primal,
+    and may be called many times.
+
+    Args:
+        func: function of tensors, or of trees of tensors.
+        *primals: its arguments.
+        has_aux: True if `func` returns (output, aux). The result is then (output, function, aux). Default: False.
+
+    Raises: RuntimeError for outputs that are not floating or complex, and for a v of another structure.
+
+    Example:
+        >>> y, pull = ad.func.vjp(lambda x: 3 * x, ad.tensor([1.0, 2.0]))
+        >>> pull(ad.tensor([1.0, 10.0]))
+        (tensor([ 3., 30.]),)
     """
     output, pull, aux, _ = pullback(func, primals, None, has_aux)
     return (output, pull, aux) if has_aux else (output, pull)
@@ -130,9 +152,21 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """func(*primals), and ∂func/∂primals tangents, in forward mode; then aux, if it has one.
+    """Return func(*primals), and the product of its Jacobian and the tangents, in forward mode.
 
-    `strict`: an output that does not depend on the inputs raises RuntimeError, instead of giving zeros.
+    Args:
+        func: function of tensors, or of trees of tensors.
+        primals: tuple of its arguments.
+        tangents: tuple of directions, with the structure of `primals`.
+        strict: True to raise RuntimeError for an output that does not depend on the primals. Default: False, zeros.
+        has_aux: True if `func` returns (output, aux). The result is then (output, tangent, aux). Default: False.
+
+    Raises: RuntimeError where the structures, shapes or dtypes of primals and tangents differ.
+
+    Example:
+        >>> x, direction = ad.tensor([1.0, 2.0]), ad.tensor([1.0, 0.0])
+        >>> ad.func.jvp(lambda x: x ** 2, (x,), (direction,))
+        (tensor([1., 4.]), tensor([2., 0.]))
     """
     output, slope, aux = pushforward(func, primals, tangents, None, strict, has_aux)
     return (output, slope, aux) if has_aux else (output, slope)

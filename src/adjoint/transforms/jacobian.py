@@ -26,10 +26,24 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """∂func/∂args[argnums] as tensors of shape (*output, *input), by rows: reverse mode, one pass for all rows.
+    """Return the function that computes the Jacobian of `func` in reverse mode, all rows in one pass.
 
-    The result has the structure of the output, and in each place, where `argnums` is a tuple, one of the inputs.
-    `chunk_size`: how many rows to do at once.
+    Reverse mode suits functions with fewer outputs than inputs.
+
+    Args:
+        func: function of real tensors, or of trees of them.
+        argnums: index of the argument, or tuple of them for a tuple of Jacobians. Default: 0.
+        has_aux: True if `func` returns (output, aux). The result is then (Jacobian, aux). Default: False.
+        chunk_size: number of rows to compute at once. Default: None, all of them.
+
+    Shapes: input (*in), output (*out) -> Jacobian (*out, *in).
+
+    Raises: RuntimeError for complex inputs or outputs; ValueError unless `chunk_size` is positive.
+
+    Example:
+        >>> ad.func.jacrev(lambda x: x ** 2)(ad.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -63,9 +77,24 @@ def jacrev(
 
 
 def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
-    """∂func/∂args[argnums] as tensors of shape (*output, *input), by columns: forward mode, all at once.
+    """Return the function that computes the Jacobian of `func` in forward mode, all columns in one pass.
 
-    The structure is that of `jacrev`; `randomness` is what random ops do in the columns, as for `vmap`.
+    Forward mode suits functions with fewer inputs than outputs.
+
+    Args:
+        func: function of real tensors, or of trees of them.
+        argnums: index of the argument, or tuple of them for a tuple of Jacobians. Default: 0.
+        has_aux: True if `func` returns (output, aux). The result is then (Jacobian, aux). Default: False.
+        randomness: random numbers in the columns: "error", "same" or "different", as for `vmap`. Default: "error".
+
+    Shapes: input (*in), output (*out) -> Jacobian (*out, *in).
+
+    Raises: RuntimeError for complex inputs or outputs.
+
+    Example:
+        >>> ad.func.jacfwd(lambda x: x ** 2)(ad.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
 
     @wraps(func, updated=())
@@ -100,7 +129,19 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
 
 
 def hessian(func: Function, argnums: Argnums = 0) -> Function:
-    """∂²func/∂args[argnums]², forward over reverse."""
+    """Return the function that computes the second derivatives of `func`, forward over reverse.
+
+    Args:
+        func: function of real tensors.
+        argnums: index of the argument, or tuple of them for a tuple of tuples of Hessians. Default: 0.
+
+    Shapes: input (*in), output (*out) -> Hessian (*out, *in, *in).
+
+    Example:
+        >>> ad.func.hessian(lambda x: (x ** 3).sum())(ad.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 

@@ -30,10 +30,34 @@ class FunctionMeta(type):
 
 
 class Function(metaclass=FunctionMeta):
-    """Subclass with static methods `forward(ctx, *args)` and `backward(ctx, *grad_outputs)`; call through `apply`.
+    """Operation with a gradient of its own, as a class to derive from.
 
-    With a static `setup_context(ctx, inputs, output)`, `forward` takes the arguments alone. `vjp` is another name for
-    `backward`; `jvp(ctx, *tangents)` is the forward mode. Methods of the class work where static ones do.
+    Call a subclass through `apply(*args)`, never by making an instance. Its methods are static, or class methods:
+
+    Methods:
+        forward(ctx, *args): compute the outputs. Operations in it are not recorded; `ctx.save_for_backward(*tensors)`
+            keeps tensors for `backward`.
+        backward(ctx, *grad_outputs): return the gradient of each argument of `forward`, or None. `ctx.saved_tensors`
+            are the kept tensors. `vjp` is another name for it.
+        setup_context(ctx, inputs, output): optional; it saves what `backward` needs. Then `forward` takes no `ctx`.
+        jvp(ctx, *tangents): optional; return the tangent of each output, for forward mode.
+        vmap(info, in_dims, *args): optional; return the outputs of a batch and their batch dimensions.
+            `generate_vmap_rule = True` derives it from the others.
+
+    Raises: NotImplementedError where a pass needs a method that is not defined.
+
+    Example:
+        >>> class Cube(ad.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x ** 3
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         return 3 * g * ctx.saved_tensors[0] ** 2
+        >>> x = ad.tensor(2.0, requires_grad=True)
+        >>> ad.autograd.grad(Cube.apply(x), x)
+        (tensor(12.),)
     """
 
     generate_vmap_rule = False

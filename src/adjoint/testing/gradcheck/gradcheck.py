@@ -57,13 +57,33 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """True if |analytical − numerical| ≤ atol + rtol |numerical| for each Jacobian; central differences of `eps`.
+    """Return whether the gradients of `func` agree with finite differences.
 
-    Every input that requires grad is checked, and should be float64 or complex128: in less, differences are noise.
-    Two backward passes may differ by `nondet_tol`, zero must give zero, and None as an output's gradient
-    (`check_undefined_grad`) and batches of them (`check_batched_grad`) must be taken; `check_forward_ad` looks at
-    forward mode too. `fast_mode` compares along one random direction. If a check fails, raises GradcheckError, or
-    returns False without `raise_exception`; ValueError if no input requires grad.
+    For each Jacobian it tests |analytical - numerical| ≤ atol + rtol |numerical|. Each input that requires grad is
+    tested and should be float64 or complex128, since rounding spoils differences of a narrower type.
+
+    Args:
+        func: function of tensors that returns a tensor or a tuple of tensors.
+        inputs: tensor, or tuple of the arguments of `func`.
+        eps: step of the central differences. Default: 1e-6.
+        atol, rtol: absolute and relative tolerance. Defaults: 1e-5 and 1e-3.
+        raise_exception: False to return False where a test fails. Default: True, raise GradcheckError.
+        nondet_tol: difference allowed between two backward passes. Default: 0.
+        check_undefined_grad: also pass None as the gradient of an output. Default: True.
+        check_grad_dtypes: also compare the dtypes of gradients and inputs. Default: False.
+        check_batched_grad: also compute gradients in batches, by `vmap`. Default: False.
+        check_batched_forward_grad: also compute tangents in batches. Default: False.
+        check_forward_ad: also test forward mode. Default: False.
+        check_backward_ad: test reverse mode. Default: True.
+        fast_mode: compare along one random direction instead of whole Jacobians. Default: False.
+        masked: True to accept nearly 0 where a gradient of zero must give 0. Default: None, exactly 0.
+
+    Raises: GradcheckError where a test fails; ValueError if no input requires grad, or for contradictory options.
+
+    Example:
+        >>> x = ad.tensor([0.5, 1.0], dtype=ad.float64, requires_grad=True)
+        >>> ad.autograd.gradcheck(lambda x: x.sin() * x, x)
+        True
     """
     _require(check_forward_ad or check_backward_ad, "at least one of check_forward_ad or check_backward_ad to be True")
     _imply(check_batched_grad, "check_batched_grad=True", check_backward_ad, "check_backward_ad")

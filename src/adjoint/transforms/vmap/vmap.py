@@ -31,12 +31,26 @@ class Mapping(NamedTuple):
 def vmap(
     func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Function:
-    """`func`, mapped over a dimension of its tensors: in the call each stands for one example, without that dimension.
+    """Return `func` mapped over a dimension of its tensors, all examples in one call.
 
-    `in_dims`: which dimension of each input, a tree as the positional arguments are, or one number for all; None for an
-    input that is the same for all examples. `out_dims`: where the results have theirs. `randomness`: "error",
-    "different" numbers for each example, or the "same". `chunk_size`: how many examples to do at once.
-    Raises ValueError where dimensions, sizes and structures do not fit, RuntimeError where `func` asks for values.
+    In the call, each tensor stands for one example and lacks the mapped dimension.
+
+    Args:
+        func: function of tensors, or of trees of tensors.
+        in_dims: mapped dimension of each positional argument, as a tree like the arguments; one integer for all; None
+            for an input that is the same for all examples. Default: 0.
+        out_dims: place of the mapped dimension in each result. Default: 0.
+        randomness: random numbers in `func`: "error" refuses them, "different" draws for each example, "same" draws
+            once. Default: "error".
+        chunk_size: number of examples to compute at once. Default: None, all of them.
+
+    Raises: ValueError where dimensions, sizes or structures do not fit; RuntimeError where `func` reads values, as in
+    `item`.
+
+    Example:
+        >>> dots = ad.func.vmap(ad.dot, in_dims=(0, None))
+        >>> dots(ad.tensor([[1.0, 2.0], [3.0, 4.0]]), ad.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     if randomness not in MODES:
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
