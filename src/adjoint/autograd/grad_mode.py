@@ -260,8 +260,8 @@ class set_grad_enabled(_GradMode):
 class inference_mode(_GradMode):
     """Context in which operations are not recorded and results can never be recorded later.
 
-    It is a `with` block or a decorator. Where operations are recorded, its results can be neither written nor saved for
-    `backward`; `clone` makes them normal tensors. Writes into its results are not counted.
+    It is a `with` block or a decorator. Its results can be neither written nor saved for `backward` where operations
+    are recorded; `clone` makes them normal tensors. Writes into its results are not counted.
 
     Args:
         mode: False for the normal mode, within inference mode or `no_grad`; or the function to decorate. Default: True.

@@ -31,7 +31,7 @@ class Readable(Asked):
     def numpy(self, *, force: bool = False) -> Any:
         """Return the elements as a NumPy array over this tensor's memory.
 
-        What is written into one of the two is seen in the other.
+        Each of the two sees what is written into the other.
 
         Args:
             force: True to take the array also of a tensor that requires grad. Default: False.

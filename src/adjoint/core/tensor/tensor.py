@@ -111,7 +111,7 @@ class Tensor(Historied):
     def detach(self) -> Tensor:
         """Return a tensor over the same memory that has no history and requires no gradient.
 
-        What is written into one of the two is seen in the other.
+        Each of the two sees what is written into the other.
 
         Example:
             >>> x = ad.ones(2, requires_grad=True)

@@ -93,6 +93,8 @@ def _with_integers_one_by_one(function: Any, last: str, otherwise: Any) -> Any:
 
 def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`function` as a method that writes its result into its first argument and returns that."""
+    plain = name.removesuffix("_")
+    about = f"In-place `{plain}`: write the result into this tensor and return it.\n\n    `{plain}`: {function.__doc__}"
     if name in APART:
         function = _of_operands_apart(function, name)
     ufunc = getattr(function, "ufunc", UFUNCS.get(name))
@@ -107,7 +109,7 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         return write(self, function(*given, **kwargs), name, start)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"In-place {name.removesuffix('_')}."
+    call.__doc__ = about
     return call
 
 

@@ -156,8 +156,8 @@ def from_numpy(ndarray: Any, /) -> Tensor:
     Args:
         ndarray: NumPy array of a dtype that tensors have.
 
-    Raises: TypeError for anything but such an array; ValueError for negative strides, for strides that are no multiple
-    of the element size, and for a foreign byte order.
+    Raises: TypeError for anything but such an array; ValueError for strides that are negative or no multiple of the
+    element size, and for a foreign byte order.
 
     Example:
         >>> x = ad.from_numpy(np.arange(3))

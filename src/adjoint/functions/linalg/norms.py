@@ -22,8 +22,8 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
 
     Args:
         input: floating or complex tensor.
-        p: order: a number; ±inf for the extreme magnitude; 0 for the count of elements that are not 0; "fro" for 2;
-            "nuc" for the sum of a matrix's singular values. Default: "fro".
+        p: order, a number. ±inf gives the extreme magnitude, 0 the count of elements that are not 0, "fro" means 2,
+            "nuc" gives the sum of a matrix's singular values. Default: "fro".
         dim: dimension or tuple of dimensions. Default: None, all of them.
         keepdim: True to keep the reduced dimensions with size 1. Default: False.
         dtype: type to which the elements are converted first. Default: that of `input`.

@@ -37,8 +37,8 @@ def vmap(
 
     Args:
         func: function of tensors, or of trees of tensors.
-        in_dims: mapped dimension of each positional argument, as a tree like the arguments; one integer for all; None
-            for an input that is the same for all examples. Default: 0.
+        in_dims: mapped dimension: one integer for all arguments, or a tree like the positional arguments. None marks an
+            input that is the same for all examples. Default: 0.
         out_dims: place of the mapped dimension in each result. Default: 0.
         randomness: random numbers in `func`: "error" refuses them, "different" draws for each example, "same" draws
             once. Default: "error".
