@@ -35,7 +35,21 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool):
 
 
 class AdaptiveMaxPool2d(AdaptiveMaxPool):
-    """(…, H, W) to (…, *output_size)."""
+    """2-d adaptive max pooling: the largest elements of as many windows as `output_size` asks for.
+
+    Window i covers the rows ⌊i·H / H_out⌋ to ⌈(i + 1)·H / H_out⌉, the last excluded. Columns follow the same rule.
+
+    Args:
+        output_size (int or tuple): H_out and W_out; None keeps the size of that dimension.
+        return_indices (bool): also return the index of each maximum; default False.
+
+    Shapes:
+        input (…, C, H, W) -> (…, C, H_out, W_out)
+
+    Example:
+        >>> nn.AdaptiveMaxPool2d(1)(ad.arange(12.0).reshape(1, 3, 4))
+        tensor([[[11.]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)

@@ -16,7 +16,31 @@ __all__ = ["Identity", "Linear"]
 
 
 class Linear(Module):
-    """x Wᵀ + b: (…, in_features) to (…, out_features); W and b uniform within ±1/√in_features at first."""
+    """Fully connected layer: y = x Wᵀ + b.
+
+    The initial weight and bias are uniform in ±1/√in_features.
+
+    Args:
+        in_features (int): size of the last input dimension.
+        out_features (int): size of the last output dimension.
+        bias (bool): add a learned bias; default True.
+        device (str or device, optional): "cpu", or "meta" for parameters without values.
+        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+
+    Attributes:
+        weight (Parameter): W, shape (out_features, in_features).
+        bias (Parameter or None): b, shape (out_features,).
+
+    Shapes:
+        input (…, in_features) -> (…, out_features)
+
+    Example:
+        >>> layer = nn.Linear(3, 2)
+        >>> layer(ad.ones(4, 3)).shape
+        adjoint.Size([4, 2])
+        >>> layer.weight.shape
+        adjoint.Size([2, 3])
+    """
 
     weight: Parameter
     bias: Parameter | None
@@ -52,7 +76,18 @@ def uniform_by_fan_in(weight: Tensor, bias: Tensor | None) -> None:
 
 
 class Identity(Module):
-    """Returns its input; takes any arguments, and ignores them."""
+    """Identity layer: it returns its input unchanged.
+
+    The constructor accepts any arguments and ignores them. So `Identity` can replace any other layer.
+
+    Shapes:
+        input of any shape -> the same tensor
+
+    Example:
+        >>> x = ad.tensor([1.0, 2.0])
+        >>> nn.Identity(20, bias=False)(x) is x
+        True
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

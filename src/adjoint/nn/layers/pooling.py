@@ -38,28 +38,105 @@ class MaxPool(Module):
 
 
 class MaxPool1d(MaxPool):
-    """(N, C, L) to (N, C, L')."""
+    """1-d max pooling over a batch of sequences: the largest element of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size (int or tuple): window size per dimension.
+        stride (int or tuple, optional): step between windows; None is `kernel_size`.
+        padding (int or tuple): border of -∞ on both sides, at most half a window; default 0.
+        dilation (int or tuple): distance between window elements; default 1.
+        return_indices (bool): also return the index of each maximum, as `MaxUnpool1d` needs; default False.
+        ceil_mode (bool): round the output size up instead of down; default False.
+
+    Shapes:
+        input (N, C, L) -> (N, C, L_out)
+        L_out = ⌊(L + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1
+
+    Example:
+        >>> nn.MaxPool1d(2)(ad.tensor([[[1.0, 3.0, 2.0, 5.0]]]))
+        tensor([[[3., 5.]]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.max_pool1d(input, *self.settings())
 
 
 class MaxPool2d(MaxPool):
-    """(N, C, H, W) to (N, C, H', W')."""
+    """2-d max pooling over a batch of images: the largest element of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size (int or tuple): window size per dimension.
+        stride (int or tuple, optional): step between windows; None is `kernel_size`.
+        padding (int or tuple): border of -∞ on both sides, at most half a window; default 0.
+        dilation (int or tuple): distance between window elements; default 1.
+        return_indices (bool): also return the index of each maximum, as `MaxUnpool2d` needs; default False.
+        ceil_mode (bool): round the output size up instead of down; default False.
+
+    Shapes:
+        input (N, C, H, W) -> (N, C, H_out, W_out)
+        H_out = ⌊(H + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, W_out likewise
+
+    Example:
+        >>> x = ad.arange(16.0).reshape(1, 1, 4, 4)
+        >>> nn.MaxPool2d(2)(x)
+        tensor([[[[ 5.,  7.],
+                  [13., 15.]]]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.max_pool2d(input, *self.settings())
 
 
 class MaxPool3d(MaxPool):
-    """(N, C, D, H, W) to (N, C, D', H', W')."""
+    """3-d max pooling over a batch of volumes: the largest element of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size (int or tuple): window size per dimension.
+        stride (int or tuple, optional): step between windows; None is `kernel_size`.
+        padding (int or tuple): border of -∞ on both sides, at most half a window; default 0.
+        dilation (int or tuple): distance between window elements; default 1.
+        return_indices (bool): also return the index of each maximum, as `MaxUnpool3d` needs; default False.
+        ceil_mode (bool): round the output size up instead of down; default False.
+
+    Shapes:
+        input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)
+        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, H_out and W_out likewise
+
+    Example:
+        >>> nn.MaxPool3d(2)(ad.zeros(1, 3, 4, 6, 6)).shape
+        adjoint.Size([1, 3, 2, 3, 3])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.max_pool3d(input, *self.settings())
 
 
 class AvgPool1d(Module):
-    """(N, C, L) to (N, C, L'): the mean of each window, which moves by its own size unless `stride` says otherwise."""
+    """1-d average pooling over a batch of sequences: the mean of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size (int or tuple): window size per dimension.
+        stride (int or tuple, optional): step between windows; None is `kernel_size`.
+        padding (int or tuple): border of zeros on both sides, at most half a window; default 0.
+        ceil_mode (bool): round the output size up instead of down; default False.
+        count_include_pad (bool): count the border's zeros in the mean; default True.
+
+    Shapes:
+        input (N, C, L) -> (N, C, L_out)
+        L_out = ⌊(L + 2·padding - kernel_size) / stride⌋ + 1
+
+    Example:
+        >>> nn.AvgPool1d(2)(ad.tensor([[[1.0, 3.0, 2.0, 5.0]]]))
+        tensor([[[2.0000, 3.5000]]])
+    """
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -104,14 +181,54 @@ class AvgPool(Module):
 
 
 class AvgPool2d(AvgPool):
-    """(N, C, H, W) to (N, C, H', W')."""
+    """2-d average pooling over a batch of images: the mean of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size (int or tuple): window size per dimension.
+        stride (int or tuple, optional): step between windows; None is `kernel_size`.
+        padding (int or tuple): border of zeros on both sides, at most half a window; default 0.
+        ceil_mode (bool): round the output size up instead of down; default False.
+        count_include_pad (bool): count the border's zeros in the mean; default True.
+        divisor_override (int, optional): number to divide each sum by; None is the window's element count.
+
+    Shapes:
+        input (N, C, H, W) -> (N, C, H_out, W_out)
+        H_out = ⌊(H + 2·padding - kernel_size) / stride⌋ + 1, W_out likewise
+
+    Example:
+        >>> x = ad.arange(16.0).reshape(1, 1, 4, 4)
+        >>> nn.AvgPool2d(2)(x)
+        tensor([[[[ 2.5000,  4.5000],
+                  [10.5000, 12.5000]]]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.avg_pool2d(input, *self.settings())
 
 
 class AvgPool3d(AvgPool):
-    """(N, C, D, H, W) to (N, C, D', H', W')."""
+    """3-d average pooling over a batch of volumes: the mean of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size (int or tuple): window size per dimension.
+        stride (int or tuple, optional): step between windows; None is `kernel_size`.
+        padding (int or tuple): border of zeros on both sides, at most half a window; default 0.
+        ceil_mode (bool): round the output size up instead of down; default False.
+        count_include_pad (bool): count the border's zeros in the mean; default True.
+        divisor_override (int, optional): number to divide each sum by; None is the window's element count.
+
+    Shapes:
+        input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)
+        D_out = ⌊(D + 2·padding - kernel_size) / stride⌋ + 1, H_out and W_out likewise
+
+    Example:
+        >>> nn.AvgPool3d(2)(ad.zeros(1, 3, 4, 6, 6)).shape
+        adjoint.Size([1, 3, 2, 3, 3])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.avg_pool3d(input, *self.settings())

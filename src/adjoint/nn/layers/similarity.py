@@ -35,7 +35,28 @@ TripletMarginLoss = _made(F.triplet_margin_loss, "TripletMarginLoss", 3)
 
 
 class Bilinear(Module):
-    """x1ᵀ W[o] x2 + b[o]: (…, in1) and (…, in2) to (…, out); W and b uniform within ±1/√in1 at first."""
+    """Bilinear layer: y[o] = x1ᵀ W[o] x2 + b[o].
+
+    The initial weight and bias are uniform in ±1/√in1_features.
+
+    Args:
+        in1_features (int): size of the last dimension of the first input.
+        in2_features (int): size of the last dimension of the second input.
+        out_features (int): size of the last output dimension.
+        bias (bool): add a learned bias; default True.
+        device (str or device, optional): "cpu", or "meta" for parameters without values.
+        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+
+    Shapes:
+        input1 (…, in1_features), input2 (…, in2_features) -> (…, out_features)
+
+    Raises:
+        ValueError: `in1_features` is not positive.
+
+    Example:
+        >>> nn.Bilinear(3, 4, 5)(ad.ones(2, 3), ad.ones(2, 4)).shape
+        adjoint.Size([2, 5])
+    """
 
     weight: Parameter
     bias: Parameter | None
