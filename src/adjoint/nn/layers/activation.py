@@ -46,7 +46,25 @@ Threshold = module_from(F.threshold, "Threshold", __name__)
 
 
 class PReLU(Module):
-    """`prelu` as a module with the weight: one, or one for each channel (dimension 1), all of them `init` at first."""
+    """Rectifier with a learned slope: x where x > 0, else weight · x.
+
+    Args:
+        num_parameters: 1 slope for all elements, or the number of channels (dimension 1). Default: 1.
+        init: initial slope. Default: 0.25.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the weight. Default: None.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError in a call if `num_parameters` is neither 1 nor the number of channels.
+
+    Source: He et al., Delving Deep into Rectifiers, 2015.
+
+    Example:
+        >>> layer = nn.PReLU()
+        >>> layer(ad.tensor([-2.0, 3.0])).tolist()
+        [-0.5, 3.0]
+    """
 
     weight: Parameter
 

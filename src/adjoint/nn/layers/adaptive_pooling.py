@@ -40,8 +40,8 @@ class AdaptiveMaxPool2d(AdaptiveMaxPool):
     Window i covers the rows ⌊i·H / H_out⌋ to ⌈(i + 1)·H / H_out⌉, the last excluded. Columns follow the same rule.
 
     Args:
-        output_size (int or tuple): H_out and W_out; None keeps the size of that dimension.
-        return_indices (bool): also return the index of each maximum; default False.
+        output_size: int or tuple, H_out and W_out; None keeps the size of that dimension.
+        return_indices: True to also return the index of each maximum. Default: False.
 
     Shapes:
         input (…, C, H, W) -> (…, C, H_out, W_out)

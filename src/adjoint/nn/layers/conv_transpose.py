@@ -66,30 +66,28 @@ class TransposedConvolution(Convolution):
 class ConvTranspose1d(TransposedConvolution):
     """1-d transposed convolution over a batch of sequences.
 
-    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional.
-    A call may name an `output_size`, which selects the output padding for that call.
+    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional. A
+    call may name an `output_size`, which selects the output padding for that call.
 
     Args:
-        in_channels (int): number of input channels, C.
-        out_channels (int): number of output channels.
-        kernel_size (int or tuple): kernel size per dimension.
-        stride (int or tuple): step between kernel positions in the output; default 1.
-        padding (int or tuple): elements removed at both ends of each output dimension; default 0.
-        output_padding (int or tuple): elements added at the end of each output dimension; default 0.
-        groups (int): number of channel groups, each with its own kernels; default 1.
-        bias (bool): add a learned bias per output channel; default True.
-        dilation (int or tuple): distance between kernel elements; default 1.
-        padding_mode (str): only "zeros".
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in_channels: number of input channels, C.
+        out_channels: number of output channels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions in the output. Default: 1.
+        padding: int or tuple, elements removed at both ends of each output dimension. Default: 0.
+        output_padding: int or tuple, elements added at the end of each output dimension. Default: 0.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        padding_mode: only "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
         input (N, C, L) -> (N, out_channels, L_out)
         L_out = (L - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1
 
-    Raises:
-        ValueError: `groups` does not divide the channels, the padding mode is not "zeros", or no output padding
-            gives the `output_size`.
+    Raises: ValueError if `groups` does not divide the channels, for a padding mode other than "zeros", and for an
+    `output_size` out of reach.
 
     Example:
         >>> layer = nn.ConvTranspose1d(4, 2, kernel_size=2, stride=2)
@@ -104,30 +102,28 @@ class ConvTranspose1d(TransposedConvolution):
 class ConvTranspose2d(TransposedConvolution):
     """2-d transposed convolution over a batch of images.
 
-    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional.
-    A call may name an `output_size`, which selects the output padding for that call.
+    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional. A
+    call may name an `output_size`, which selects the output padding for that call.
 
     Args:
-        in_channels (int): number of input channels, C.
-        out_channels (int): number of output channels.
-        kernel_size (int or tuple): kernel size per dimension.
-        stride (int or tuple): step between kernel positions in the output; default 1.
-        padding (int or tuple): elements removed at both ends of each output dimension; default 0.
-        output_padding (int or tuple): elements added at the end of each output dimension; default 0.
-        groups (int): number of channel groups, each with its own kernels; default 1.
-        bias (bool): add a learned bias per output channel; default True.
-        dilation (int or tuple): distance between kernel elements; default 1.
-        padding_mode (str): only "zeros".
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in_channels: number of input channels, C.
+        out_channels: number of output channels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions in the output. Default: 1.
+        padding: int or tuple, elements removed at both ends of each output dimension. Default: 0.
+        output_padding: int or tuple, elements added at the end of each output dimension. Default: 0.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        padding_mode: only "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
         input (N, C, H, W) -> (N, out_channels, H_out, W_out)
         H_out = (H - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1, W_out likewise
 
-    Raises:
-        ValueError: `groups` does not divide the channels, the padding mode is not "zeros", or no output padding
-            gives the `output_size`.
+    Raises: ValueError if `groups` does not divide the channels, for a padding mode other than "zeros", and for an
+    `output_size` out of reach.
 
     Example:
         >>> layer = nn.ConvTranspose2d(4, 2, kernel_size=3, stride=2, padding=1)

@@ -109,32 +109,30 @@ class Convolution(Module):
 class Conv1d(Convolution):
     """1-d convolution over a batch of sequences.
 
-    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional.
-    The initial weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
+    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
+    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
 
     Args:
-        in_channels (int): number of input channels, C.
-        out_channels (int): number of output channels, the number of kernels.
-        kernel_size (int or tuple): kernel size per dimension.
-        stride (int or tuple): step between kernel positions; default 1.
-        padding (int, tuple or str): border on both sides, "same" (stride 1 only) or "valid" (none); default 0.
-        dilation (int or tuple): distance between kernel elements; default 1.
-        groups (int): number of channel groups, each with its own kernels; default 1.
-        bias (bool): add a learned bias per output channel; default True.
-        padding_mode (str): "zeros", "reflect", "replicate" or "circular"; default "zeros".
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in_channels: number of input channels, C.
+        out_channels: number of output channels, the number of kernels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions. Default: 1.
+        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Attributes:
-        weight (Parameter): shape (out_channels, in_channels / groups, K).
-        bias (Parameter or None): shape (out_channels,).
+        weight: Parameter, shape (out_channels, in_channels / groups, K).
+        bias: Parameter or None, shape (out_channels,).
 
     Shapes:
         input (N, C, L) -> (N, out_channels, L_out)
         L_out = ⌊(L + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1
 
-    Raises:
-        ValueError: `groups` does not divide the channels, or a padding or padding mode is unknown.
+    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
 
     Example:
         >>> layer = nn.Conv1d(4, 8, kernel_size=3, stride=2)
@@ -149,32 +147,30 @@ class Conv1d(Convolution):
 class Conv2d(Convolution):
     """2-d convolution over a batch of images.
 
-    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional.
-    The initial weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
+    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
+    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
 
     Args:
-        in_channels (int): number of input channels, C.
-        out_channels (int): number of output channels, the number of kernels.
-        kernel_size (int or tuple): kernel size per dimension.
-        stride (int or tuple): step between kernel positions; default 1.
-        padding (int, tuple or str): border on both sides, "same" (stride 1 only) or "valid" (none); default 0.
-        dilation (int or tuple): distance between kernel elements; default 1.
-        groups (int): number of channel groups, each with its own kernels; default 1.
-        bias (bool): add a learned bias per output channel; default True.
-        padding_mode (str): "zeros", "reflect", "replicate" or "circular"; default "zeros".
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in_channels: number of input channels, C.
+        out_channels: number of output channels, the number of kernels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions. Default: 1.
+        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Attributes:
-        weight (Parameter): shape (out_channels, in_channels / groups, K_H, K_W).
-        bias (Parameter or None): shape (out_channels,).
+        weight: Parameter, shape (out_channels, in_channels / groups, K_H, K_W).
+        bias: Parameter or None, shape (out_channels,).
 
     Shapes:
         input (N, C, H, W) -> (N, out_channels, H_out, W_out)
         H_out = ⌊(H + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, and W_out likewise
 
-    Raises:
-        ValueError: `groups` does not divide the channels, or a padding or padding mode is unknown.
+    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
 
     Example:
         >>> layer = nn.Conv2d(3, 8, kernel_size=3, padding=1)
@@ -191,32 +187,30 @@ class Conv2d(Convolution):
 class Conv3d(Convolution):
     """3-d convolution over a batch of volumes.
 
-    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional.
-    The initial weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
+    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
+    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
 
     Args:
-        in_channels (int): number of input channels, C.
-        out_channels (int): number of output channels, the number of kernels.
-        kernel_size (int or tuple): kernel size per dimension.
-        stride (int or tuple): step between kernel positions; default 1.
-        padding (int, tuple or str): border on both sides, "same" (stride 1 only) or "valid" (none); default 0.
-        dilation (int or tuple): distance between kernel elements; default 1.
-        groups (int): number of channel groups, each with its own kernels; default 1.
-        bias (bool): add a learned bias per output channel; default True.
-        padding_mode (str): "zeros", "reflect", "replicate" or "circular"; default "zeros".
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in_channels: number of input channels, C.
+        out_channels: number of output channels, the number of kernels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions. Default: 1.
+        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Attributes:
-        weight (Parameter): shape (out_channels, in_channels / groups, K_D, K_H, K_W).
-        bias (Parameter or None): shape (out_channels,).
+        weight: Parameter, shape (out_channels, in_channels / groups, K_D, K_H, K_W).
+        bias: Parameter or None, shape (out_channels,).
 
     Shapes:
         input (N, C, D, H, W) -> (N, out_channels, D_out, H_out, W_out)
         D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, and H_out, W_out likewise
 
-    Raises:
-        ValueError: `groups` does not divide the channels, or a padding or padding mode is unknown.
+    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
 
     Example:
         >>> layer = nn.Conv3d(1, 2, kernel_size=(1, 3, 3))

@@ -10,7 +10,29 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class Dropout(Module):
-    """In training each element 0 with probability p, else divided by 1 - p; otherwise the identity."""
+    """Dropout layer: in training each element becomes 0 with probability p.
+
+    The layer divides the other elements by 1 - p, so the expected value stays. After `eval()` it is the identity.
+
+    Args:
+        p: probability of a zero. Default: 0.5.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: ValueError for a `p` outside [0, 1].
+
+    Source: Srivastava et al., Dropout, 2014.
+
+    Example:
+        >>> _ = ad.manual_seed(0)
+        >>> layer = nn.Dropout(p=0.5)
+        >>> layer(ad.ones(5))
+        tensor([0., 0., 2., 0., 0.])
+        >>> layer.eval()(ad.ones(5))
+        tensor([1., 1., 1., 1., 1.])
+    """
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -34,7 +56,26 @@ class Dropout1d(Dropout):
 
 
 class Dropout2d(Dropout):
-    """In training each channel of (N, C, H, W) 0 with probability p, else divided by 1 - p."""
+    """Dropout layer for images: in training each channel of each sample becomes 0 with probability p.
+
+    The layer divides the other channels by 1 - p. After `eval()` it is the identity.
+
+    Args:
+        p: probability of a zero channel. Default: 0.5.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input (N, C, H, W) -> the same shape
+
+    Raises: ValueError for a `p` outside [0, 1].
+
+    Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
+
+    Example:
+        >>> _ = ad.manual_seed(0)
+        >>> nn.Dropout2d(p=0.5)(ad.ones(1, 3, 1, 2)).tolist()
+        [[[[0.0, 0.0]], [[0.0, 0.0]], [[2.0, 2.0]]]]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)

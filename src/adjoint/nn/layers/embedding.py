@@ -67,9 +67,34 @@ def _sizes(embeddings: Tensor) -> tuple[int, int]:
 
 
 class Embedding(Table):
-    """(…) indices to (…, embedding_dim): the rows of a table, standard normal at first.
+    """Embedding layer: a table of vectors, looked up by integer indices.
 
-    The row `padding_idx` starts as zeros and gets no gradient. Raises AssertionError if there is no such row.
+    The initial rows are standard normal.
+
+    Args:
+        num_embeddings: number of rows, V.
+        embedding_dim: size of each row, D.
+        padding_idx: row that starts as zeros and gets no gradient. Default: None.
+        max_norm: norm to which a lookup shortens longer rows in place. Default: None, no limit.
+        norm_type: the p of that norm. Default: 2.
+        scale_grad_by_freq: True to divide each row's gradient by its lookups in the batch. Default: False.
+        sparse: only False; this library has no sparse gradients.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Attributes:
+        weight: Parameter, the table, shape (V, D).
+
+    Shapes:
+        input (…), integers in [0, V) -> (…, D)
+
+    Raises: AssertionError for a `padding_idx` outside the table, IndexError in a call for an index outside it.
+
+    Example:
+        >>> table = nn.Embedding(10, 3, padding_idx=0)
+        >>> table(ad.tensor([[1, 2], [0, 5]])).shape
+        adjoint.Size([2, 2, 3])
+        >>> table.weight[0].tolist()
+        [0.0, 0.0, 0.0]
     """
 
     def __init__(
@@ -92,7 +117,25 @@ class Embedding(Table):
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Self:  # fmt: skip
-        """A table with these rows (V, D), which are not trained unless `freeze` is False."""
+        """Return an embedding layer whose table is `embeddings`.
+
+        Args:
+            embeddings: tensor (V, D), the rows; the layer shares their memory.
+            freeze: True for a table without a gradient. Default: True.
+            padding_idx: row that gets no gradient. Default: None.
+            max_norm: norm to which a lookup shortens longer rows in place. Default: None, no limit.
+            norm_type: the p of that norm. Default: 2.
+            scale_grad_by_freq: True to divide each row's gradient by its lookups in the batch. Default: False.
+            sparse: only False; this library has no sparse gradients.
+
+        Raises: AssertionError unless `embeddings` is a matrix.
+
+        Example:
+            >>> table = nn.Embedding.from_pretrained(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+            >>> table(ad.tensor([1, 0]))
+            tensor([[3., 4.],
+                    [1., 2.]])
+        """
         return cls(
             *_sizes(embeddings),
             padding_idx,
@@ -115,10 +158,31 @@ class Embedding(Table):
 
 
 class EmbeddingBag(Table):
-    """`embedding_bag` as a module with the table: indices (bags, length), or (n,) with offsets, to (bags, D).
+    """Embedding layer that reduces the rows of each bag of indices to one vector.
 
-    The rows are standard normal at first, but row `padding_idx` zeros; it counts for nothing. Raises AssertionError if
-    there is no such row.
+    A call takes the indices, the `offsets` of the bags, and optional `per_sample_weights` for mode "sum".
+
+    Args:
+        num_embeddings: number of rows, V.
+        embedding_dim: size of each row, D.
+        max_norm: norm to which a lookup shortens longer rows in place. Default: None, no limit.
+        norm_type: the p of that norm. Default: 2.
+        scale_grad_by_freq: True to divide each row's gradient by its lookups in the batch. Default: False.
+        mode: "sum", "mean" or "max". Default: "mean".
+        sparse: only False; this library has no sparse gradients.
+        include_last_offset: True if the last offset is the end of the last bag. Default: False.
+        padding_idx: row that starts as zeros, and that reductions leave out. Default: None.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (bags, length), or (indices,) with offsets (bags,) -> (bags, D)
+
+    Raises: AssertionError for a `padding_idx` outside the table.
+
+    Example:
+        >>> table = nn.EmbeddingBag(4, 2, mode="sum")
+        >>> table(ad.tensor([0, 1, 2]), offsets=ad.tensor([0, 2])).shape
+        adjoint.Size([2, 2])
     """
 
     def __init__(

@@ -12,7 +12,19 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Dimensions `start_dim` to `end_dim` as one: by default all but the batch."""
+    """Flatten layer: it joins the dimensions from `start_dim` to `end_dim` into one.
+
+    Args:
+        start_dim: first dimension to join. Default: 1, the one after the batch.
+        end_dim: last dimension to join. Default: -1.
+
+    Shapes:
+        input (N, *sizes) -> (N, product of the sizes), with the defaults
+
+    Example:
+        >>> nn.Flatten()(ad.zeros(2, 3, 4)).shape
+        adjoint.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -27,7 +39,21 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Dimension `dim` as several of sizes `unflattened_size`, one of which may be -1."""
+    """Unflatten layer: it splits one dimension into several.
+
+    Args:
+        dim: dimension to split.
+        unflattened_size: tuple or list of sizes with this dimension's size as product; one may be -1.
+
+    Shapes:
+        input (…, product of the sizes, …) -> (…, *unflattened_size, …)
+
+    Raises: TypeError for sizes that are not a tuple or list of integers.
+
+    Example:
+        >>> nn.Unflatten(1, (2, -1))(ad.zeros(4, 6)).shape
+        adjoint.Size([4, 2, 3])
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()

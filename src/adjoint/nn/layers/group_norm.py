@@ -16,9 +16,28 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class GroupNorm(Module):
-    """Each group of channels of each sample of (N, C, …) to mean 0 and variance 1; channels then scaled and shifted.
+    """Group normalization: each group of channels of each sample gets mean 0 and variance 1.
 
-    Raises ValueError for channels that do not divide into groups.
+    A learned scale and shift per channel follow, with 1 and 0 at first.
+
+    Args:
+        num_groups: number of groups; it divides `num_channels`.
+        num_channels: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        affine: True for the learned scale and shift. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Shapes:
+        input (N, C, …) -> the same shape
+
+    Raises: ValueError if `num_groups` does not divide `num_channels`.
+
+    Source: Wu and He, Group Normalization, 2018.
+
+    Example:
+        >>> nn.GroupNorm(2, 4, affine=False)(ad.tensor([[1.0, 3.0, 5.0, 9.0]]))
+        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
 
     weight: Parameter | None
@@ -58,7 +77,25 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """The last dimensions, which are `normalized_shape`, divided by the root of their mean square, then scaled."""
+    """Root mean square normalization over the last dimensions: y = x / √(mean x² + eps) · weight.
+
+    Args:
+        normalized_shape: int or tuple, sizes of the last dimensions, over which the mean is taken.
+        eps: number added to the mean square. Default: the machine epsilon of the input's dtype.
+        elementwise_affine: True for a learned weight of this shape, 1 at first. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (…, *normalized_shape) -> the same shape
+
+    Raises: RuntimeError in a call if the input does not end in `normalized_shape`.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    Example:
+        >>> nn.RMSNorm(2, elementwise_affine=False)(ad.tensor([3.0, 4.0]))
+        tensor([0.8485, 1.1314])
+    """
 
     weight: Parameter | None
 

@@ -16,7 +16,27 @@ __all__ = [
 
 
 class Upsample(Module):
-    """`interpolate` as a module: (N, C, D…) to `size`, or to `scale_factor` times its own."""
+    """Resampling layer for sequences, images and volumes.
+
+    Args:
+        size: int or tuple, the output size of the dimensions after the channels. Default: None.
+        scale_factor: number or tuple that multiplies the input size, rounded down. Default: None.
+        mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area". Default: "nearest".
+        align_corners: True to align the centers of the corner elements, False the corners. Default: None, False.
+        recompute_scale_factor: True to interpolate with the ratio of the rounded sizes. Default: None, False.
+
+    Shapes:
+        input (N, C, L), (N, C, H, W) or (N, C, D, H, W) -> the same N and C, with the new sizes
+
+    Raises: ValueError in a call unless exactly one of `size` and `scale_factor` is given, NotImplementedError for a
+    mode of another number of dimensions.
+
+    Example:
+        >>> nn.Upsample(scale_factor=2)(ad.tensor([[[1.0, 2.0]]]))
+        tensor([[[1., 1., 2., 2.]]])
+        >>> nn.Upsample(size=3, mode="linear", align_corners=True)(ad.tensor([[[1.0, 2.0]]]))
+        tensor([[[1.0000, 1.5000, 2.0000]]])
+    """
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,

@@ -40,7 +40,25 @@ class Lazily(LazyModuleMixin):
 
 
 class LazyLinear(Lazily, Linear):
-    """A `Linear` whose `in_features` is the last size of its first input."""
+    """Fully connected layer that takes `in_features` from its first input.
+
+    The first call draws the parameters and turns the layer into a plain `Linear`.
+
+    Args:
+        out_features: size of the last output dimension.
+        bias: True to add a learned bias. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (…, in_features) -> (…, out_features)
+
+    Example:
+        >>> layer = nn.LazyLinear(3)
+        >>> layer(ad.ones(2, 5)).shape
+        adjoint.Size([2, 3])
+        >>> layer
+        Linear(in_features=5, out_features=3, bias=True)
+    """
 
     cls_to_become = Linear
 

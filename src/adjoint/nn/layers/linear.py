@@ -21,15 +21,14 @@ class Linear(Module):
     The initial weight and bias are uniform in ±1/√in_features.
 
     Args:
-        in_features (int): size of the last input dimension.
-        out_features (int): size of the last output dimension.
-        bias (bool): add a learned bias; default True.
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in_features: size of the last input dimension.
+        out_features: size of the last output dimension.
+        bias: True to add a learned bias. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Attributes:
-        weight (Parameter): W, shape (out_features, in_features).
-        bias (Parameter or None): b, shape (out_features,).
+        weight: Parameter, W, shape (out_features, in_features).
+        bias: Parameter or None, b, shape (out_features,).
 
     Shapes:
         input (…, in_features) -> (…, out_features)

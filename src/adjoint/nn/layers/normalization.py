@@ -113,19 +113,98 @@ class BatchNorm(ChannelNorm):
 
 
 class BatchNorm1d(BatchNorm):
-    """(N, C) or (N, C, L)."""
+    """Batch normalization of vectors or sequences, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
+
+    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
+    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
+
+    Args:
+        num_features: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
+        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
+        track_running_stats: True to keep running statistics as buffers. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Shapes:
+        input (N, C) or (N, C, L) -> the same shape
+
+    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
+
+    Source: Ioffe and Szegedy, Batch Normalization, 2015.
+
+    Example:
+        >>> layer = nn.BatchNorm1d(1)
+        >>> layer(ad.tensor([[0.0], [2.0]])).detach()
+        tensor([[-1.0000],
+                [ 1.0000]])
+        >>> layer.running_mean, layer.running_var
+        (tensor([0.1000]), tensor([1.1000]))
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(BatchNorm):
-    """(N, C, H, W)."""
+    """Batch normalization of images, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
+
+    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
+    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
+
+    Args:
+        num_features: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
+        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
+        track_running_stats: True to keep running statistics as buffers. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Shapes:
+        input (N, C, H, W) -> the same shape
+
+    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
+
+    Source: Ioffe and Szegedy, Batch Normalization, 2015.
+
+    Example:
+        >>> layer = nn.BatchNorm2d(3)
+        >>> layer(ad.randn(4, 3, 5, 5)).shape
+        adjoint.Size([4, 3, 5, 5])
+        >>> list(layer.state_dict())
+        ['weight', 'bias', 'running_mean', 'running_var', 'num_batches_tracked']
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(BatchNorm):
-    """(N, C, D, H, W)."""
+    """Batch normalization of volumes, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
+
+    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
+    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
+
+    Args:
+        num_features: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
+        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
+        track_running_stats: True to keep running statistics as buffers. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Shapes:
+        input (N, C, D, H, W) -> the same shape
+
+    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
+
+    Source: Ioffe and Szegedy, Batch Normalization, 2015.
+
+    Example:
+        >>> nn.BatchNorm3d(3)(ad.randn(2, 3, 4, 5, 5)).shape
+        adjoint.Size([2, 3, 4, 5, 5])
+    """
 
     ranks = (5,)
 
@@ -181,7 +260,28 @@ class InstanceNorm1d(InstanceNorm):
 
 
 class InstanceNorm2d(InstanceNorm):
-    """(N, C, H, W) or (C, H, W)."""
+    """Instance normalization of images: each channel of each sample gets mean 0 and variance 1.
+
+    Args:
+        num_features: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        momentum: weight of the new input in the running statistics; None keeps their plain average. Default: 0.1.
+        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: False.
+        track_running_stats: True to keep running statistics, and to use them after `eval()`. Default: False.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Shapes:
+        input (N, C, H, W) or (C, H, W) -> the same shape
+
+    Raises: ValueError for another number of dimensions, and with `affine` for another number of channels.
+
+    Source: Ulyanov et al., Instance Normalization, 2016.
+
+    Example:
+        >>> nn.InstanceNorm2d(1)(ad.tensor([[[[1.0, 3.0]]]]))
+        tensor([[[[-1.0000,  1.0000]]]])
+    """
 
     ranks = (3, 4)
 
@@ -193,7 +293,29 @@ class InstanceNorm3d(InstanceNorm):
 
 
 class LayerNorm(Module):
-    """The last dimensions, which are `normalized_shape`, brought to mean 0 and variance 1, then scaled and shifted."""
+    """Layer normalization over the last dimensions: y = (x - mean) / √(var + eps) · weight + bias.
+
+    The mean and the biased variance come from each sample alone, in training and in evaluation.
+
+    Args:
+        normalized_shape: int or tuple, sizes of the last dimensions, over which the statistics are taken.
+        eps: number added to the variance. Default: 1e-5.
+        elementwise_affine: True for a learned weight and bias of this shape, 1 and 0 at first. Default: True.
+        bias: False for a weight without a bias. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (…, *normalized_shape) -> the same shape
+
+    Raises: RuntimeError in a call if the input does not end in `normalized_shape`.
+
+    Source: Ba, Kiros and Hinton, Layer Normalization, 2016.
+
+    Example:
+        >>> layer = nn.LayerNorm(3, elementwise_affine=False)
+        >>> layer(ad.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+    """
 
     weight: Parameter | None
     bias: Parameter | None

@@ -72,7 +72,19 @@ class ConstantPad1d(ConstantPad):
 
 
 class ConstantPad2d(ConstantPad):
-    """(…, H, W) to (…, H', W')."""
+    """Padding layer for images: a border of one value.
+
+    Args:
+        padding: width of the border, or a tuple (left, right, top, bottom); a negative width crops.
+        value: number at each element of the border.
+
+    Shapes:
+        input (…, H, W) -> (…, top + H + bottom, left + W + right)
+
+    Example:
+        >>> nn.ConstantPad2d((1, 0, 0, 0), 7.0)(ad.ones(1, 1, 2))
+        tensor([[[7., 1., 1.]]])
+    """
 
     rank = 2
 
@@ -90,7 +102,19 @@ class ZeroPad1d(ZeroPad):
 
 
 class ZeroPad2d(ZeroPad):
-    """(…, H, W) to (…, H', W')."""
+    """Padding layer for images: a border of zeros.
+
+    Args:
+        padding: width of the border, or a tuple (left, right, top, bottom); a negative width crops.
+
+    Shapes:
+        input (…, H, W) -> (…, top + H + bottom, left + W + right)
+
+    Example:
+        >>> nn.ZeroPad2d((1, 0, 0, 1))(ad.ones(1, 1, 2))
+        tensor([[[0., 1., 1.],
+                 [0., 0., 0.]]])
+    """
 
     rank = 2
 
@@ -114,7 +138,18 @@ class ReflectionPad1d(ReflectionPad):
 
 
 class ReflectionPad2d(ReflectionPad):
-    """(…, H, W) to (…, H', W')."""
+    """Padding layer for images: a border that mirrors the image at its edge pixels.
+
+    Args:
+        padding: width of the border, or a tuple (left, right, top, bottom), each less than the size it extends.
+
+    Shapes:
+        input (C, H, W) or (N, C, H, W) -> H_out = top + H + bottom, W_out = left + W + right
+
+    Example:
+        >>> nn.ReflectionPad2d((2, 0, 0, 0))(ad.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[3., 2., 1., 2., 3.]]])
+    """
 
     rank = 2
 

@@ -43,12 +43,12 @@ class MaxPool1d(MaxPool):
     The batch dimension N is optional.
 
     Args:
-        kernel_size (int or tuple): window size per dimension.
-        stride (int or tuple, optional): step between windows; None is `kernel_size`.
-        padding (int or tuple): border of -∞ on both sides, at most half a window; default 0.
-        dilation (int or tuple): distance between window elements; default 1.
-        return_indices (bool): also return the index of each maximum, as `MaxUnpool1d` needs; default False.
-        ceil_mode (bool): round the output size up instead of down; default False.
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
+        dilation: int or tuple, distance between window elements. Default: 1.
+        return_indices: True to also return the index of each maximum, as `MaxUnpool1d` needs. Default: False.
+        ceil_mode: True to round the output size up instead of down. Default: False.
 
     Shapes:
         input (N, C, L) -> (N, C, L_out)
@@ -69,12 +69,12 @@ class MaxPool2d(MaxPool):
     The batch dimension N is optional.
 
     Args:
-        kernel_size (int or tuple): window size per dimension.
-        stride (int or tuple, optional): step between windows; None is `kernel_size`.
-        padding (int or tuple): border of -∞ on both sides, at most half a window; default 0.
-        dilation (int or tuple): distance between window elements; default 1.
-        return_indices (bool): also return the index of each maximum, as `MaxUnpool2d` needs; default False.
-        ceil_mode (bool): round the output size up instead of down; default False.
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
+        dilation: int or tuple, distance between window elements. Default: 1.
+        return_indices: True to also return the index of each maximum, as `MaxUnpool2d` needs. Default: False.
+        ceil_mode: True to round the output size up instead of down. Default: False.
 
     Shapes:
         input (N, C, H, W) -> (N, C, H_out, W_out)
@@ -97,12 +97,12 @@ class MaxPool3d(MaxPool):
     The batch dimension N is optional.
 
     Args:
-        kernel_size (int or tuple): window size per dimension.
-        stride (int or tuple, optional): step between windows; None is `kernel_size`.
-        padding (int or tuple): border of -∞ on both sides, at most half a window; default 0.
-        dilation (int or tuple): distance between window elements; default 1.
-        return_indices (bool): also return the index of each maximum, as `MaxUnpool3d` needs; default False.
-        ceil_mode (bool): round the output size up instead of down; default False.
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
+        dilation: int or tuple, distance between window elements. Default: 1.
+        return_indices: True to also return the index of each maximum, as `MaxUnpool3d` needs. Default: False.
+        ceil_mode: True to round the output size up instead of down. Default: False.
 
     Shapes:
         input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)
@@ -123,11 +123,11 @@ class AvgPool1d(Module):
     The batch dimension N is optional.
 
     Args:
-        kernel_size (int or tuple): window size per dimension.
-        stride (int or tuple, optional): step between windows; None is `kernel_size`.
-        padding (int or tuple): border of zeros on both sides, at most half a window; default 0.
-        ceil_mode (bool): round the output size up instead of down; default False.
-        count_include_pad (bool): count the border's zeros in the mean; default True.
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of zeros on both sides, at most half a window. Default: 0.
+        ceil_mode: True to round the output size up instead of down. Default: False.
+        count_include_pad: True to count the border's zeros in the mean. Default: True.
 
     Shapes:
         input (N, C, L) -> (N, C, L_out)
@@ -186,12 +186,12 @@ class AvgPool2d(AvgPool):
     The batch dimension N is optional.
 
     Args:
-        kernel_size (int or tuple): window size per dimension.
-        stride (int or tuple, optional): step between windows; None is `kernel_size`.
-        padding (int or tuple): border of zeros on both sides, at most half a window; default 0.
-        ceil_mode (bool): round the output size up instead of down; default False.
-        count_include_pad (bool): count the border's zeros in the mean; default True.
-        divisor_override (int, optional): number to divide each sum by; None is the window's element count.
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of zeros on both sides, at most half a window. Default: 0.
+        ceil_mode: True to round the output size up instead of down. Default: False.
+        count_include_pad: True to count the border's zeros in the mean. Default: True.
+        divisor_override: number to divide each sum by. Default: the window's element count.
 
     Shapes:
         input (N, C, H, W) -> (N, C, H_out, W_out)
@@ -214,12 +214,12 @@ class AvgPool3d(AvgPool):
     The batch dimension N is optional.
 
     Args:
-        kernel_size (int or tuple): window size per dimension.
-        stride (int or tuple, optional): step between windows; None is `kernel_size`.
-        padding (int or tuple): border of zeros on both sides, at most half a window; default 0.
-        ceil_mode (bool): round the output size up instead of down; default False.
-        count_include_pad (bool): count the border's zeros in the mean; default True.
-        divisor_override (int, optional): number to divide each sum by; None is the window's element count.
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of zeros on both sides, at most half a window. Default: 0.
+        ceil_mode: True to round the output size up instead of down. Default: False.
+        count_include_pad: True to count the border's zeros in the mean. Default: True.
+        divisor_override: number to divide each sum by. Default: the window's element count.
 
     Shapes:
         input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)

@@ -40,18 +40,16 @@ class Bilinear(Module):
     The initial weight and bias are uniform in ±1/√in1_features.
 
     Args:
-        in1_features (int): size of the last dimension of the first input.
-        in2_features (int): size of the last dimension of the second input.
-        out_features (int): size of the last output dimension.
-        bias (bool): add a learned bias; default True.
-        device (str or device, optional): "cpu", or "meta" for parameters without values.
-        dtype (dtype, optional): dtype of the parameters; None is the default dtype.
+        in1_features: size of the last dimension of the first input.
+        in2_features: size of the last dimension of the second input.
+        out_features: size of the last output dimension.
+        bias: True to add a learned bias. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
         input1 (…, in1_features), input2 (…, in2_features) -> (…, out_features)
 
-    Raises:
-        ValueError: `in1_features` is not positive.
+    Raises: ValueError for an `in1_features` below 1.
 
     Example:
         >>> nn.Bilinear(3, 4, 5)(ad.ones(2, 3), ad.ones(2, 4)).shape
