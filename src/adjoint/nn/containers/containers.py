@@ -84,7 +84,20 @@ class Ordered(Module):
 
 
 class Sequential(Ordered):
-    """Modules called one after the other: `Sequential(a, b)`, or with names from an OrderedDict."""
+    """Container that calls its modules in order, each on the output of the one before.
+
+    It supports `len`, indices, slices, `append`, `extend`, `insert`, `pop`, and `+` and `*` as a list does.
+
+    Args:
+        args: modules, named "0", "1", …; or one mapping from names to modules.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> model(ad.ones(4, 2)).shape
+        adjoint.Size([4, 3])
+        >>> model[1]
+        ReLU()
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -136,7 +149,20 @@ class Sequential(Ordered):
 
 
 class ModuleList(Ordered):
-    """A list of modules that are registered; it has no forward."""
+    """List of modules that the enclosing module registers.
+
+    A plain list would hide their parameters from `parameters()` and `state_dict()`. The container has no forward.
+
+    Args:
+        modules: iterable of modules. Default: None, an empty list.
+
+    Example:
+        >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+        >>> layers
+        ModuleList(
+          (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
+        )
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -160,7 +186,19 @@ class ModuleList(Ordered):
 
 
 class ModuleDict(Module):
-    """A dict of modules that are registered, in the order in which they were set; it has no forward."""
+    """Dictionary of modules that the enclosing module registers, in the order of insertion.
+
+    The container has no forward.
+
+    Args:
+        modules: mapping from names to modules, or pairs (name, module). Default: None, an empty dictionary.
+
+    Example:
+        >>> heads = nn.ModuleDict({"a": nn.Linear(2, 1)})
+        >>> heads["b"] = nn.ReLU()
+        >>> list(heads)
+        ['a', 'b']
+    """
 
     _modules: dict[str, Module]  # type: ignore[assignment]  # no place is free
 

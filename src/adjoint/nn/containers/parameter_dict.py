@@ -14,9 +14,19 @@ __all__ = ["ParameterDict"]
 
 
 class ParameterDict(Module):
-    """A dict of parameters that are registered, in the order in which they were set; it has no forward.
+    """Dictionary of parameters that the enclosing module registers.
 
-    Tensors become parameters when they are set; other values are kept as they are.
+    A tensor becomes a parameter when it enters the dictionary; other values stay as they are. A plain dict enters in
+    the order of its sorted keys. The container has no forward.
+
+    Args:
+        parameters: mapping from names to values, or pairs (name, value). Default: None, an empty dictionary.
+
+    Example:
+        >>> weights = nn.ParameterDict({"scale": ad.ones(2)})
+        >>> weights["shift"] = ad.zeros(2)
+        >>> [name for name, _ in weights.named_parameters()]
+        ['scale', 'shift']
     """
 
     _keys: dict[str, None]

@@ -14,9 +14,17 @@ __all__ = ["ParameterList"]
 
 
 class ParameterList(Module):
-    """A list of parameters that are registered; it has no forward.
+    """List of parameters that the enclosing module registers.
 
-    Tensors become parameters when they are added; other values are kept as they are.
+    A tensor becomes a parameter when it enters the list; other values stay as they are. The container has no forward.
+
+    Args:
+        values: iterable of tensors and other values. Default: None, an empty list.
+
+    Example:
+        >>> weights = nn.ParameterList([ad.ones(2), ad.zeros(3)])
+        >>> len(list(weights.parameters()))
+        2
     """
 
     _size: int

@@ -20,11 +20,34 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """(output, weights or None) of query (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim).
+    """Attention with several heads: softmax(Q Kᵀ / √(embed_dim / num_heads)) V per head, then an output projection.
 
-    N stands in front if `batch_first`, and may be missing. The rows of `in_proj_weight` are the projections of queries,
-    keys and values one below the other; with other sizes `kdim` and `vdim` each has a weight of its own. For the masks
-    see `functional.multi_head_attention_forward`. Source: Vaswani et al., 2017.
+    A call takes query, key and value, and returns the output and the attention weights; `forward` lists its options.
+
+    Args:
+        embed_dim: size of queries and outputs, E.
+        num_heads: number of heads; it divides `embed_dim`.
+        dropout: probability of dropout on the attention weights, in training. Default: 0.
+        bias: False for projections without biases. Default: True.
+        add_bias_kv: True to append one learned key and value. Default: False.
+        add_zero_attn: True to append a key and value of zeros. Default: False.
+        kdim, vdim: sizes of keys and values. Default: `embed_dim`.
+        batch_first: True for tensors (N, L, E) instead of (L, N, E). Default: False.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        query (L, N, E), key (S, N, kdim), value (S, N, vdim) -> output (L, N, E), weights (N, L, S); N is optional
+
+    Raises: ValueError for sizes below 1, AssertionError if `num_heads` does not divide `embed_dim`.
+
+    Source: Vaswani et al., Attention Is All You Need, 2017.
+
+    Example:
+        >>> attention = nn.MultiheadAttention(8, num_heads=2, batch_first=True)
+        >>> x = ad.zeros(3, 5, 8)
+        >>> output, weights = attention(x, x, x)
+        >>> output.shape, weights.shape
+        (adjoint.Size([3, 5, 8]), adjoint.Size([3, 5, 5]))
     """
 
     in_proj_weight: Parameter | None
@@ -86,6 +109,30 @@ class MultiheadAttention(Module):
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Return the output and the attention weights.
+
+        A mask of bools excludes the keys where it is True. A mask of numbers is added to the scores.
+
+        Args:
+            query: tensor (L, N, E), or (N, L, E) with `batch_first`, or (L, E).
+            key: tensor (S, N, kdim), likewise.
+            value: tensor (S, N, vdim), likewise.
+            key_padding_mask: tensor (N, S), keys to exclude. Default: None.
+            need_weights: False to return None in place of the weights. Default: True.
+            attn_mask: tensor (L, S) or (N·num_heads, L, S), keys to exclude for each query. Default: None.
+            average_attn_weights: False for weights (N, num_heads, L, S) instead of their mean. Default: True.
+            is_causal: True as a hint that `attn_mask` is causal; the mask is still needed. Default: False.
+
+        Raises: AssertionError or RuntimeError for shapes that do not fit.
+
+        Example:
+            >>> attention = nn.MultiheadAttention(8, num_heads=2)
+            >>> x = ad.zeros(5, 3, 8)
+            >>> mask = ad.ones(5, 5, dtype=ad.bool).triu(1)
+            >>> output, weights = attention(x, x, x, attn_mask=mask)
+            >>> weights[0, 0].tolist()
+            [1.0, 0.0, 0.0, 0.0, 0.0]
+        """
         return F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
             self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,

@@ -204,7 +204,36 @@ def _permuted(state: tuple[Any, ...], order: Tensor | None) -> tuple[Any, ...]:
 
 
 class RNN(RNNBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu in place of tanh. Source: Elman, 1990."""
+    """Recurrent neural network of one or more layers: h' = tanh(W_ih x + b_ih + W_hh h + b_hh).
+
+    A call takes the input, a tensor or a `PackedSequence`, and optionally the first state h0, zeros by default. It
+    returns the last layer's states at all steps, and the last state of each layer. The initial parameters are uniform
+    in ±1/√hidden_size.
+
+    Args:
+        input_size: number of features of each input step.
+        hidden_size: number of features of the state.
+        num_layers: number of layers, each of which reads the outputs of the one before. Default: 1.
+        nonlinearity: "tanh" or "relu". Default: "tanh".
+        bias: False for layers without biases. Default: True.
+        batch_first: True for inputs and outputs (N, T, ·) instead of (T, N, ·). Default: False.
+        dropout: probability of dropout on the outputs of each layer but the last, in training. Default: 0.
+        bidirectional: True for a second pass from the last step to the first. Default: False.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (T, N, input_size), h0 (L·B, N, hidden_size) -> output (T, N, B·hidden_size), h (L·B, N, hidden_size)
+        T steps, N sequences, L = num_layers, B = 2 if bidirectional, else 1; the batch dimension N is optional
+
+    Raises: ValueError for sizes below 1 and a dropout outside [0, 1], RuntimeError in a call for other shapes.
+
+    Source: Elman, Finding Structure in Time, 1990.
+
+    Example:
+        >>> output, h = nn.RNN(3, 4)(ad.zeros(7, 5, 3))
+        >>> output.shape, h.shape
+        (adjoint.Size([7, 5, 4]), adjoint.Size([1, 5, 4]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
@@ -222,10 +251,36 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """c' = f c + i g and h' = o tanh c', with gates σ, and tanh for g, of W_ih x + b_ih + W_hh h + b_hh.
+    """Long short-term memory network of one or more layers: c' = f c + i g, h' = o tanh(c').
 
-    The state is (h, c). With a `proj_size` h' is W_hr h', of that size. Sources: Hochreiter & Schmidhuber, 1997; Gers,
-    Schmidhuber & Cummins, 2000; for the projection Sak, Senior & Beaufays, 2014.
+    The gates i, f, o are σ, and g is tanh, of W_ih x + b_ih + W_hh h + b_hh. A call takes the input, a tensor or a
+    `PackedSequence`, and optionally the first state (h0, c0), zeros by default. It returns the last layer's h at all
+    steps, and the last state (h, c) of each layer. The initial parameters are uniform in ±1/√hidden_size.
+
+    Args:
+        input_size: number of features of each input step.
+        hidden_size: number of features of c, and of h without a projection.
+        num_layers: number of layers, each of which reads the outputs of the one before. Default: 1.
+        bias: False for layers without biases. Default: True.
+        batch_first: True for inputs and outputs (N, T, ·) instead of (T, N, ·). Default: False.
+        dropout: probability of dropout on the outputs of each layer but the last, in training. Default: 0.
+        bidirectional: True for a second pass from the last step to the first. Default: False.
+        proj_size: size to which W_hr projects h, less than `hidden_size`. Default: 0, no projection.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (T, N, input_size), (h0, c0) -> output (T, N, B·H), (h (L·B, N, H), c (L·B, N, hidden_size))
+        H = proj_size or hidden_size, L = num_layers, B = 2 if bidirectional, else 1; the batch dimension N is optional
+
+    Raises: ValueError for sizes below 1 and a dropout outside [0, 1], RuntimeError in a call for other shapes.
+
+    Sources: Hochreiter and Schmidhuber, 1997; Gers, Schmidhuber and Cummins, 2000; Sak, Senior and Beaufays, 2014.
+
+    Example:
+        >>> lstm = nn.LSTM(3, 4, num_layers=2, batch_first=True)
+        >>> output, (h, c) = lstm(ad.zeros(5, 7, 3))
+        >>> output.shape, h.shape, c.shape
+        (adjoint.Size([5, 7, 4]), adjoint.Size([2, 5, 4]), adjoint.Size([2, 5, 4]))
     """
 
     def __init__(
@@ -249,7 +304,36 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """h' = (1 - z) n + z h, n = tanh(W_in x + b_in + r (W_hn h + b_hn)), r and z gates σ. Source: Cho et al., 2014."""
+    """Gated recurrent unit network of one or more layers: h' = (1 - z) n + z h.
+
+    The gates r and z are σ of W_ih x + b_ih + W_hh h + b_hh, and n = tanh(W_in x + b_in + r (W_hn h + b_hn)). A call
+    takes the input, a tensor or a `PackedSequence`, and optionally the first state h0, zeros by default. It returns the
+    last layer's states at all steps, and the last state of each layer. The initial parameters are uniform in
+    ±1/√hidden_size.
+
+    Args:
+        input_size: number of features of each input step.
+        hidden_size: number of features of the state.
+        num_layers: number of layers, each of which reads the outputs of the one before. Default: 1.
+        bias: False for layers without biases. Default: True.
+        batch_first: True for inputs and outputs (N, T, ·) instead of (T, N, ·). Default: False.
+        dropout: probability of dropout on the outputs of each layer but the last, in training. Default: 0.
+        bidirectional: True for a second pass from the last step to the first. Default: False.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (T, N, input_size), h0 (L·B, N, hidden_size) -> output (T, N, B·hidden_size), h (L·B, N, hidden_size)
+        T steps, N sequences, L = num_layers, B = 2 if bidirectional, else 1; the batch dimension N is optional
+
+    Raises: ValueError for sizes below 1 and a dropout outside [0, 1], RuntimeError in a call for other shapes.
+
+    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014.
+
+    Example:
+        >>> output, h = nn.GRU(3, 4, bidirectional=True)(ad.zeros(7, 5, 3))
+        >>> output.shape, h.shape
+        (adjoint.Size([7, 5, 8]), adjoint.Size([2, 5, 4]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,

@@ -93,7 +93,24 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """(h', c') from (h, c): c' = f c + i g, h' = o tanh c', the gates in the weights' rows in the order i, f, g, o."""
+    """One step of a long short-term memory network: c' = f c + i g, h' = o tanh(c').
+
+    The rows of the weights belong to i, f, g, o in this order. The initial parameters are uniform in ±1/√hidden_size.
+
+    Args:
+        input_size: number of features of the input.
+        hidden_size: number of features of h and of c.
+        bias: False for a cell without biases. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (N, input_size), optional (h, c) each (N, hidden_size) -> (h', c') each (N, hidden_size); N is optional
+
+    Example:
+        >>> h, c = nn.LSTMCell(3, 4)(ad.zeros(2, 3))
+        >>> h.shape, c.shape
+        (adjoint.Size([2, 4]), adjoint.Size([2, 4]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -106,7 +123,23 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """h' = (1 - z) n + z h, the gates in the weights' rows in the order r, z, n."""
+    """One step of a gated recurrent unit network: h' = (1 - z) n + z h.
+
+    The rows of the weights belong to r, z, n in this order. The initial parameters are uniform in ±1/√hidden_size.
+
+    Args:
+        input_size: number of features of the input.
+        hidden_size: number of features of the state.
+        bias: False for a cell without biases. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        input (N, input_size), optional h (N, hidden_size) -> h' (N, hidden_size); N is optional
+
+    Example:
+        >>> nn.GRUCell(3, 4)(ad.zeros(2, 3)).shape
+        adjoint.Size([2, 4])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

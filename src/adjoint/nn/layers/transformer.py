@@ -28,10 +28,36 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 class Transformer(Module):
-    """decoder(tgt, encoder(src)): (T, N, d_model) from src (S, N, d_model) and tgt (T, N, d_model).
+    """Transformer of an encoder and a decoder: decoder(tgt, encoder(src)).
 
-    N stands in front if `batch_first`, and may be missing. Weights are Xavier-uniform at first. Source: Vaswani et al.,
-    2017.
+    A call takes `src` and `tgt`, and optionally masks, key padding masks and causal hints for src, tgt and memory. The
+    initial weights are Xavier uniform. Token embeddings and the output layer are not part of the module.
+
+    Args:
+        d_model: number of features of each element, E. Default: 512.
+        nhead: number of attention heads; it divides `d_model`. Default: 8.
+        num_encoder_layers, num_decoder_layers: number of layers of each stack. Default: 6.
+        dim_feedforward: size of the hidden layer of the feed-forward parts. Default: 2048.
+        dropout: probability of dropout, in training. Default: 0.1.
+        activation: "relu", "gelu" or a function of a tensor. Default: `F.relu`.
+        custom_encoder, custom_decoder: modules in place of the stacks. Default: None.
+        layer_norm_eps: `eps` of the layer norms. Default: 1e-5.
+        batch_first: True for tensors (N, T, E) instead of (T, N, E). Default: False.
+        norm_first: True to normalize the input of each part instead of each sum. Default: False.
+        bias: False for linear layers and norms without biases. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        src (S, N, E), tgt (T, N, E) -> (T, N, E); the batch dimension N is optional
+
+    Raises: RuntimeError in a call for unequal batches, and for features other than `d_model`.
+
+    Source: Vaswani et al., Attention Is All You Need, 2017.
+
+    Example:
+        >>> model = nn.Transformer(8, 2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16)
+        >>> model(ad.zeros(4, 3, 8), ad.zeros(5, 3, 8)).shape
+        adjoint.Size([5, 3, 8])
     """
 
     def __init__(
@@ -88,9 +114,25 @@ class Transformer(Module):
 
 
 class TransformerEncoder(Module):
-    """Copies of a layer one after another, then a norm if there is one.
+    """Stack of encoder layers: copies of one layer in sequence, then an optional norm.
 
-    `is_causal` says of the mask that it is causal. `enable_nested_tensor` and `mask_check` change nothing.
+    The copies start with equal parameters. A call takes `src`, and optionally `mask` (T, T), `src_key_padding_mask` (N,
+    T) and `is_causal`, by default found out from the mask.
+
+    Args:
+        encoder_layer: module to copy, such as a `TransformerEncoderLayer`.
+        num_layers: number of copies.
+        norm: module applied to the last output. Default: None.
+        enable_nested_tensor, mask_check: accepted and ignored. Default: True.
+
+    Shapes:
+        src (T, N, E) -> (T, N, E); the batch dimension N is optional
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+        >>> encoder = nn.TransformerEncoder(layer, num_layers=2)
+        >>> encoder(ad.zeros(5, 3, 8)).shape
+        adjoint.Size([5, 3, 8])
     """
 
     def __init__(
@@ -146,9 +188,33 @@ class TransformerDecoder(Module):
 
 
 class TransformerEncoderLayer(Module):
-    """x + attention(x), then x + W₂ activation(W₁ x), with a norm after each sum, or before each part if `norm_first`.
+    """Encoder layer of a transformer: self-attention and a feed-forward part, with residual sums and layer norms.
 
-    `activation`: "relu", "gelu" or a function. Raises RuntimeError for another name.
+    A call takes `src`, and optionally `src_mask` (T, T), `src_key_padding_mask` (N, T) and `is_causal`.
+
+    Args:
+        d_model: number of features of each element, E.
+        nhead: number of attention heads; it divides `d_model`.
+        dim_feedforward: size of the hidden layer of the feed-forward part. Default: 2048.
+        dropout: probability of dropout in attention and after each part, in training. Default: 0.1.
+        activation: "relu", "gelu" or a function of a tensor. Default: `F.relu`.
+        layer_norm_eps: `eps` of the layer norms. Default: 1e-5.
+        batch_first: True for tensors (N, T, E) instead of (T, N, E). Default: False.
+        norm_first: True to normalize the input of each part instead of each sum. Default: False.
+        bias: False for linear layers and norms without biases. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        src (T, N, E) -> (T, N, E); the batch dimension N is optional
+
+    Raises: RuntimeError for another name of an activation.
+
+    Source: Vaswani et al., Attention Is All You Need, 2017.
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+        >>> layer(ad.zeros(5, 3, 8)).shape
+        adjoint.Size([5, 3, 8])
     """
 
     def __init__(
@@ -191,7 +257,35 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """As an encoder layer, with attention to `memory` between the other two parts."""
+    """Decoder layer of a transformer: self-attention, attention to `memory` and a feed-forward part.
+
+    Each part has a residual sum and a layer norm. A call takes `tgt` and `memory`, and optionally for each of the two a
+    mask, a key padding mask and a hint `tgt_is_causal` or `memory_is_causal`.
+
+    Args:
+        d_model: number of features of each element, E.
+        nhead: number of attention heads; it divides `d_model`.
+        dim_feedforward: size of the hidden layer of the feed-forward part. Default: 2048.
+        dropout: probability of dropout in attention and after each part, in training. Default: 0.1.
+        activation: "relu", "gelu" or a function of a tensor. Default: `F.relu`.
+        layer_norm_eps: `eps` of the layer norms. Default: 1e-5.
+        batch_first: True for tensors (N, T, E) instead of (T, N, E). Default: False.
+        norm_first: True to normalize the input of each part instead of each sum. Default: False.
+        bias: False for linear layers and norms without biases. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Shapes:
+        tgt (T, N, E), memory (S, N, E) -> (T, N, E); the batch dimension N is optional
+
+    Raises: RuntimeError for another name of an activation.
+
+    Source: Vaswani et al., Attention Is All You Need, 2017.
+
+    Example:
+        >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+        >>> layer(ad.zeros(5, 3, 8), ad.zeros(4, 3, 8)).shape
+        adjoint.Size([5, 3, 8])
+    """
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,

@@ -179,9 +179,20 @@ def _register_backward(owner: Any, hook: Callable[..., Any], full: bool, prepend
 def register_forward_pre_hook(
     self: AnyModule, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
 ) -> RemovableHandle:
-    """`hook(module, args)` runs before forward and may return new arguments, one or a tuple.
+    """Register `hook(module, args)`, which runs before each forward, and return a handle.
 
-    `with_kwargs`: `hook(module, args, kwargs)`, which returns None or a pair of both. `prepend` puts it first.
+    A hook that returns a value, or a tuple of values, replaces the arguments. The handle's `remove()` removes the hook.
+
+    Args:
+        hook: function to call.
+        prepend: True to run it before the hooks there are. Default: False.
+        with_kwargs: True to call `hook(module, args, kwargs)`, which may return a pair of both. Default: False.
+
+    Example:
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_forward_pre_hook(lambda module, args: (-args[0],))
+        >>> layer(ad.tensor([-2.0, 3.0]))
+        tensor([2., 0.])
     """
     return register(self, "_forward_pre_hooks", hook, prepend=prepend, with_kwargs=with_kwargs)
 
@@ -190,9 +201,22 @@ def register_forward_hook(
     self: AnyModule, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
     always_call: bool = False,
 ) -> RemovableHandle:  # fmt: skip
-    """`hook(module, args, output)` runs after forward and may return another output.
+    """Register `hook(module, args, output)`, which runs after each forward, and return a handle.
 
-    `with_kwargs`: `hook(module, args, kwargs, output)`. `always_call`: also when forward raises, with `output=None`.
+    A hook that returns a value replaces the output. The handle's `remove()` removes the hook.
+
+    Args:
+        hook: function to call.
+        prepend: True to run it before the hooks there are. Default: False.
+        with_kwargs: True to call `hook(module, args, kwargs, output)`. Default: False.
+        always_call: True to call it also when forward raises, with None as output. Default: False.
+
+    Example:
+        >>> layer = nn.Linear(2, 3)
+        >>> handle = layer.register_forward_hook(lambda module, args, output: print(tuple(output.shape)))
+        >>> _ = layer(ad.ones(5, 2))
+        (5, 3)
+        >>> handle.remove()
     """
     return register(self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs, always_called=always_call)
 
@@ -205,10 +229,24 @@ def register_full_backward_pre_hook(
 
 
 def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` runs when the gradients of the inputs are known, and may return others.
+    """Register `hook(module, grad_input, grad_output)`, which runs in backward passes, and return a handle.
 
-    Both are tuples with an entry for each positional argument or output, None where it wants no gradient. If no input
-    wants one, it runs, and warns of that, when the gradients of the outputs have arrived.
+    It runs when the input gradients are known. Both gradients are tuples, with None where no gradient is wanted. A
+    returned tuple replaces `grad_input`. If no input requires a gradient, the hook runs once the output gradients
+    arrive, with a warning.
+
+    Args:
+        hook: function to call.
+        prepend: True to run it before the hooks there are. Default: False.
+
+    Raises: RuntimeError if the module has hooks of `register_backward_hook`.
+
+    Example:
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_full_backward_hook(lambda module, grad_in, grad_out: print(grad_in))
+        >>> x = ad.tensor([-1.0, 2.0], requires_grad=True)
+        >>> layer(x).sum().backward()
+        (tensor([0., 1.]),)
     """
     return _register_backward(self, hook, True, prepend)
 

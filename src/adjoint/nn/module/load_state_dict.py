@@ -54,11 +54,25 @@ class Faults(list[str]):
 def load_state_dict(
     self: AnyModule, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
 ) -> IncompatibleKeys:
-    """Write the tensors of `state_dict` into this module's; `assign` puts them in the place of its own.
+    """Copy the tensors of a state dict into this module and its submodules.
 
-    Raises RuntimeError, and changes nothing, for other shapes, for values that are no tensors and, when `strict`, for
-    names missing or unexpected. But what a hook looks at after loading, and what a module with a
-    `_load_from_state_dict` of its own reads, is written before the rest of the dict is known to fit.
+    The result lists the `missing_keys` and the `unexpected_keys`. An error leaves the module unchanged. But load hooks,
+    and modules with a `_load_from_state_dict` of their own, may see a part that is already loaded.
+
+    Args:
+        state_dict: mapping from dotted names to tensors.
+        strict: False to accept missing and unexpected names. Default: True.
+        assign: True to make the given tensors the module's own instead of a copy. Default: False.
+
+    Raises: RuntimeError for other shapes, values that are not tensors and, if strict, names that differ; TypeError
+    unless `state_dict` is a mapping.
+
+    Example:
+        >>> a, b = nn.Linear(2, 1), nn.Linear(2, 1)
+        >>> a.load_state_dict(b.state_dict())
+        <All keys matched successfully>
+        >>> bool((a.weight == b.weight).all())
+        True
     """
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")

@@ -32,10 +32,26 @@ __all__ = ["Module"]
 
 
 class Module:
-    """Subclass it, call `super().__init__()`, assign parameters and modules as attributes, define `forward`.
+    """Base class of all layers and models.
 
-    `_version` counts what changes the outcome of a call: attributes set to another object, parameters, buffers and
-    modules registered, hooks added or removed. Values written in place do not count.
+    A subclass calls `super().__init__()`, assigns parameters, buffers and modules as attributes, and defines `forward`.
+    Assignment registers them by attribute name. A call of the module runs its hooks and `forward`.
+
+    Args:
+        args, kwargs: only for `call_super_init = True`, which passes them on to the next base class.
+
+    Attributes:
+        training: True after `train()` and at first, False after `eval()`.
+
+    Raises: TypeError for arguments without `call_super_init`, NotImplementedError in a call without `forward`.
+
+    Example:
+        >>> class Scale(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.weight = nn.Parameter(ad.ones(2))
+        >>> [name for name, _ in Scale().named_parameters()]
+        ['weight']
     """
 
     training: bool
@@ -64,7 +80,22 @@ class Module:
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes. Subclasses define it."""
+        """Compute the module's output; subclasses define it.
+
+        Call the module itself rather than this method: the call also runs hooks.
+
+        Args:
+            args, kwargs: the arguments of the module's call.
+
+        Raises: NotImplementedError in a module without `forward`.
+
+        Example:
+            >>> class Double(nn.Module):
+            ...     def forward(self, x):
+            ...         return 2 * x
+            >>> Double()(ad.tensor([1.0, 3.0]))
+            tensor([2., 6.])
+        """
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +125,17 @@ class Module:
         return module_path.forward_in_trace(self, self.forward, args, kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the calls of this module from now on, hooks included; takes the arguments of `adjoint.compile`."""
+        """Compile all later calls of this module, including its hooks.
+
+        Args:
+            args, kwargs: arguments of `adjoint.compile`.
+
+        Example:
+            >>> model = nn.Linear(3, 2)
+            >>> model.compile()
+            >>> model(ad.ones(4, 3)).shape
+            adjoint.Size([4, 2])
+        """
         self._compiled_call_impl = compile_slot.call(self._call_impl, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -144,7 +185,20 @@ class Module:
         return type(self).__name__
 
     def train(self, mode: bool = True) -> Self:
-        """Set `training` here and in all parts, by `train` of each. Raises ValueError unless `mode` is a bool."""
+        """Set training mode here and in all submodules, and return the module.
+
+        Dropout and batch normalization depend on the mode.
+
+        Args:
+            mode: False for evaluation mode. Default: True.
+
+        Raises: ValueError for a mode that is not a bool.
+
+        Example:
+            >>> model = nn.Sequential(nn.Dropout(0.5)).train(False)
+            >>> model[0].training
+            False
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -153,42 +207,111 @@ class Module:
         return self
 
     def eval(self) -> Self:
-        """Clear `training` here and in all parts."""
+        """Set evaluation mode here and in all submodules, and return the module.
+
+        It is short for `train(False)`.
+
+        Example:
+            >>> nn.Dropout(0.5).eval()(ad.ones(3))
+            tensor([1., 1., 1.])
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Ask for the gradients of all parameters, or no longer."""
+        """Set `requires_grad` of all parameters, and return the module.
+
+        Args:
+            requires_grad: False to freeze the parameters. Default: True.
+
+        Example:
+            >>> layer = nn.Linear(2, 1).requires_grad_(False)
+            >>> layer.weight.requires_grad
+            False
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or fill them with zeros."""
+        """Clear the gradients of all parameters.
+
+        Args:
+            set_to_none: False to fill them with zeros in place of None. Default: True.
+
+        Example:
+            >>> layer = nn.Linear(2, 1)
+            >>> layer(ad.ones(2)).sum().backward()
+            >>> layer.zero_grad()
+            >>> layer.weight.grad is None
+            True
+        """
         for parameter in self.parameters():
             if parameter.grad is not None:
                 parameter.grad = None if set_to_none else parameter.grad.detach().zero_()
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
-        """Call `fn` on every part, children before their parents."""
+        """Call `fn` on every submodule and then on the module itself, and return the module.
+
+        Children come before their parents.
+
+        Args:
+            fn: function of a module.
+
+        Example:
+            >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+            >>> _ = model.apply(lambda module: print(type(module).__name__))
+            Linear
+            ReLU
+            Sequential
+        """
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
     def children(self) -> Iterator[Module]:
-        """The modules registered here, each once."""
+        """Return an iterator over the modules directly below, each once.
+
+        Example:
+            >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+            >>> [type(module).__name__ for module in model.children()]
+            ['Linear', 'ReLU']
+        """
         return (module for _, module in self.named_children())
 
     def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
+        """Return an iterator over this module and all below it, each once.
+
+        Example:
+            >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+            >>> [type(module).__name__ for module in model.modules()]
+            ['Sequential', 'Linear', 'ReLU']
+        """
         return (module for _, module in self.named_modules())
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters here and, unless told otherwise, below, each once."""
+        """Return an iterator over the parameters, each once.
+
+        Args:
+            recurse: False to leave out the parameters of submodules. Default: True.
+
+        Example:
+            >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+            >>> sum(p.numel() for p in model.parameters())
+            13
+        """
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers here and, unless told otherwise, below, each once."""
+        """Return an iterator over the buffers, each once.
+
+        Args:
+            recurse: False to leave out the buffers of submodules. Default: True.
+
+        Example:
+            >>> len(list(nn.BatchNorm1d(2).buffers()))
+            3
+        """
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     register_parameter = registration.register_parameter

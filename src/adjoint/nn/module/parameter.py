@@ -13,7 +13,19 @@ from adjoint.core.tensor.torch_function import disabled
 
 
 class Parameter(Tensor):
-    """A leaf that a module registers when it is assigned as an attribute. Shares the memory of `data`."""
+    """Trainable tensor that a module registers when it is assigned as an attribute.
+
+    The parameter is a leaf and shares the memory of `data`.
+
+    Args:
+        data: Tensor or array with the initial values. Default: None, no elements.
+        requires_grad: False for a parameter that is not trained. Default: True.
+
+    Example:
+        >>> nn.Parameter(ad.ones(2))
+        Parameter containing:
+        tensor([1., 1.], requires_grad=True)
+    """
 
     __slots__ = ()
     __torch_function__ = disabled
@@ -23,9 +35,19 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that a module registers as a buffer when it is assigned as an attribute.
+    """Tensor that a module registers as a buffer when it is assigned as an attribute: state that is not trained.
 
-    Buffers that are not `persistent` are left out of the state dict. Shares the memory of `data`.
+    The buffer shares the memory of `data`.
+
+    Args:
+        data: Tensor or array with the initial values. Default: None, no elements.
+        persistent: False to leave the buffer out of the state dict. Default: True.
+
+    Example:
+        >>> layer = nn.Module()
+        >>> layer.mean = nn.Buffer(ad.zeros(2))
+        >>> list(layer.state_dict())
+        ['mean']
     """
 
     __slots__ = ()

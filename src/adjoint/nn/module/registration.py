@@ -64,9 +64,21 @@ def count_change(module: AnyModule) -> None:
 
 
 def register_parameter(self: AnyModule, name: str, param: Parameter | None) -> None:
-    """Hold `param`, or keep the name free for one with None.
+    """Register a parameter under a name.
 
-    Raises KeyError for a name that is taken or has dots, TypeError for other values, ValueError for a non-leaf.
+    Assignment of a `Parameter` to an attribute does the same.
+
+    Args:
+        name: attribute name, without dots.
+        param: Parameter, or None to reserve the name.
+
+    Raises: KeyError for a taken name or one with dots, TypeError for other values, ValueError for a non-leaf.
+
+    Example:
+        >>> layer = nn.Module()
+        >>> layer.register_parameter("scale", nn.Parameter(ad.ones(1)))
+        >>> list(layer.state_dict())
+        ['scale']
     """
     _check_name(self, "parameter", name, "_parameters")
     if param is not None and not isinstance(param, Parameter):
@@ -83,9 +95,20 @@ def register_parameter(self: AnyModule, name: str, param: Parameter | None) -> N
 
 
 def register_buffer(self: AnyModule, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-    """Hold `tensor`, which is not trained; part of the state dict if `persistent`.
+    """Register a tensor that belongs to the module's state but is not trained.
 
-    Raises KeyError for a name that is taken or has dots, TypeError for other values.
+    Args:
+        name: attribute name, without dots.
+        tensor: Tensor, or None to reserve the name.
+        persistent: False to leave the buffer out of the state dict. Default: True.
+
+    Raises: KeyError for a taken name or one with dots, TypeError for other values.
+
+    Example:
+        >>> layer = nn.Module()
+        >>> layer.register_buffer("steps", ad.tensor(0))
+        >>> layer.steps
+        tensor(0)
     """
     _check_name(self, "buffer", name, "_buffers")
     if tensor is not None and not isinstance(tensor, Tensor):

@@ -26,10 +26,25 @@ def to(
     self: ModuleType, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
     copy: bool = False, memory_format: Any = None,
 ) -> ModuleType:  # fmt: skip
-    """Floating and complex parameters and buffers in another dtype: `to(dtype)`, `to(tensor)`, `to("cpu")`.
+    """Convert floating-point and complex parameters and buffers in place, and return the module.
 
-    Those with as many dimensions as a `memory_format` orders come to lie as it says. Raises TypeError for a dtype that
-    is neither floating nor complex, RuntimeError for a device that is not here and for `copy`. To "meta" loses values.
+    It accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(tensor)` and `to(memory_format=…)`. The parameters
+    stay the same objects. Integer buffers keep their dtype.
+
+    Args:
+        args: dtype, device, or tensor whose dtype to take.
+        dtype: floating-point or complex dtype. Default: None, unchanged.
+        device: "cpu", or "meta" to drop the values. Default: None, unchanged.
+        non_blocking: ignored.
+        copy: only False.
+        memory_format: order in memory of the tensors with as many dimensions as it orders. Default: None, unchanged.
+
+    Raises: TypeError for other dtypes, RuntimeError for a device other than these.
+
+    Example:
+        >>> layer = nn.Linear(2, 1).to(ad.float64)
+        >>> layer.weight.dtype
+        adjoint.float64
     """
     if copy:
         raise RuntimeError(".to() does not accept copy argument")

@@ -22,7 +22,20 @@ def named_children(self: ModuleState[Part]) -> Iterator[tuple[str, Part]]:
 def named_modules(
     self: ModuleState[Part], memo: set[Part] | None = None, prefix: str = "", remove_duplicate: bool = True
 ) -> Iterator[tuple[str, Part]]:
-    """This module and all below it with their dotted names, parents first; each once with `remove_duplicate`."""
+    """Return an iterator over pairs (dotted name, module), this module first.
+
+    Parents come before their children.
+
+    Args:
+        memo: set of modules to leave out; visited modules are added. Default: None, an empty set.
+        prefix: name of this module. Default: "".
+        remove_duplicate: False to repeat a module under each of its names. Default: True.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        >>> [name for name, _ in model.named_modules()]
+        ['', '0', '1']
+    """
     seen = set() if memo is None else memo
     own: Any = self  # a module is of the kind that its parts are of
     if own in seen:
@@ -38,7 +51,18 @@ def named_modules(
 def named_parameters(
     self: AnyModule, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
 ) -> Iterator[tuple[str, Parameter]]:
-    """The parameters with their dotted names; each once with `remove_duplicate`."""
+    """Return an iterator over pairs (dotted name, parameter).
+
+    Args:
+        prefix: text before each name, joined by a dot. Default: "".
+        recurse: False to leave out the parameters of submodules. Default: True.
+        remove_duplicate: False to repeat a parameter under each of its names. Default: True.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> [name for name, _ in model.named_parameters()]
+        ['0.weight', '0.bias']
+    """
     return _named(self, "_parameters", prefix, recurse, remove_duplicate)
 
 
@@ -64,7 +88,18 @@ def _named(
 
 
 def get_submodule(self: ModuleState[Part], target: str) -> Part:
-    """The module at a dotted name; this one for "". Raises AttributeError naming the part that is missing."""
+    """Return the module at a dotted name.
+
+    Args:
+        target: names joined by dots; "" is this module.
+
+    Raises: AttributeError for a missing name, and for an attribute that is not a module.
+
+    Example:
+        >>> model = nn.Sequential(nn.Sequential(nn.Linear(2, 1)))
+        >>> model.get_submodule("0.0")
+        Linear(in_features=2, out_features=1, bias=True)
+    """
     module: Any = self
     for name in target.split(".") if target else ():
         if not hasattr(module, name):

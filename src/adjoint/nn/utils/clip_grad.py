@@ -57,9 +57,26 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients in place so that their common norm is at most `max_norm`; returns the norm before.
+    """Scale all gradients in place so that their total norm is at most `max_norm`, and return the norm before.
 
-    `foreach` is accepted and changes nothing. Raises RuntimeError for a NaN or infinite norm if `error_if_nonfinite`.
+    The factor is min(1, max_norm / (norm + 1e-6)).
+
+    Args:
+        parameters: Tensor or iterable of tensors; those without a gradient are left out.
+        max_norm: largest total norm.
+        norm_type: p of the norm, inf for the largest absolute value. Default: 2.
+        error_if_nonfinite: True to raise for a NaN or infinite norm. Default: False.
+        foreach: ignored.
+
+    Raises: RuntimeError for a NaN or infinite norm with `error_if_nonfinite`.
+
+    Example:
+        >>> p = nn.Parameter(ad.zeros(2))
+        >>> p.grad = ad.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grad_norm_([p], max_norm=1.0)
+        tensor(5.)
+        >>> p.grad
+        tensor([0.6000, 0.8000])
     """
     given = _listed(parameters)
     total = get_total_norm(_gradients(given), norm_type, error_if_nonfinite, foreach)
@@ -85,7 +102,20 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Bring each element of the gradients into [-clip_value, clip_value], in place."""
+    """Clamp each element of the gradients to [-clip_value, clip_value] in place.
+
+    Args:
+        parameters: Tensor or iterable of tensors; those without a gradient are left out.
+        clip_value: largest absolute value.
+        foreach: ignored.
+
+    Example:
+        >>> p = nn.Parameter(ad.zeros(2))
+        >>> p.grad = ad.tensor([-3.0, 0.5])
+        >>> nn.utils.clip_grad_value_([p], 1.0)
+        >>> p.grad
+        tensor([-1.0000,  0.5000])
+    """
     limit = float(clip_value)
     for gradient in _gradients(parameters):
         gradient.clamp_(-limit, limit)

@@ -122,10 +122,23 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """The first `lengths[b]` elements of each sequence b of (T, B, …), or (B, T, …) if `batch_first`, without padding.
+    """Return a padded batch as a `PackedSequence`, without its padding.
 
-    Raises RuntimeError for lengths below 1, too many or too few, or not falling unless `enforce_sorted` is False, and
-    for no elements.
+    Recurrent layers then skip the padding.
+
+    Args:
+        input: tensor (T, N, …), or (N, T, …) with `batch_first`.
+        lengths: list or tensor (N,), the length of each sequence, at least 1.
+        batch_first: True for an input (N, T, …). Default: False.
+        enforce_sorted: False to accept lengths in any order. Default: True, the longest first.
+
+    Raises: RuntimeError for lengths that do not fit or do not decrease, and for an empty input.
+
+    Example:
+        >>> x = ad.tensor([[1, 2, 3], [4, 0, 0]])
+        >>> packed = nn.utils.rnn.pack_padded_sequence(x, [3, 1], batch_first=True)
+        >>> packed.data, packed.batch_sizes
+        (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
     """
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
@@ -171,9 +184,21 @@ def _integers(numbers: Any) -> Tensor:
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: Any = 0.0, total_length: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """The sequences as (T, B, …), or (B, T, …) if `batch_first`, filled up with `padding_value`; their lengths (B,).
+    """Return a `PackedSequence` as a padded batch, and the lengths (N,).
 
-    T is the longest length, or `total_length`. Raises ValueError if that is less.
+    Args:
+        sequence: PackedSequence.
+        batch_first: True for a result (N, T, …) instead of (T, N, …). Default: False.
+        padding_value: number at the padded elements. Default: 0.
+        total_length: T. Default: the longest length.
+
+    Raises: ValueError for a `total_length` below the longest length.
+
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([ad.tensor([1, 2, 3]), ad.tensor([4])])
+        >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        (tensor([[1, 2, 3],
+                [4, 0, 0]]), tensor([3, 1]))
     """
     sizes = sizes_of(sequence)
     steps = len(sizes) if total_length is None else total_length
@@ -201,9 +226,21 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Sequences (Tᵢ, …) as one tensor (T, B, …), or (B, T, …) if `batch_first`, the shorter ones filled up.
+    """Return sequences of different lengths as one padded tensor.
 
-    Raises RuntimeError for what is no iterable of tensors, and for another side than "left" and "right".
+    Args:
+        sequences: iterable of tensors (T_i, …) with equal sizes after the first.
+        batch_first: True for a result (N, T, …) instead of (T, N, …). Default: False.
+        padding_value: number at the padded elements. Default: 0.
+        padding_side: "right" or "left". Default: "right".
+
+    Raises: RuntimeError for no sequences, for one that is not iterable, and for another side.
+
+    Example:
+        >>> a, b = ad.tensor([1, 2, 3]), ad.tensor([4])
+        >>> nn.utils.rnn.pad_sequence([a, b], batch_first=True)
+        tensor([[1, 2, 3],
+                [4, 0, 0]])
     """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
