@@ -16,12 +16,32 @@ from adjoint.optim.step.per_parameter_state import elapsed, entries, single
 
 
 class Adagrad(Optimizer):
-    """p ← p - lr / (1 + (t - 1) lr_decay) · g / (√s + eps), with s ← s + g²; g includes weight_decay p.
+    """Adagrad optimizer: p ← p - lr / (1 + (t - 1) lr_decay) · g / (√s + eps), with s ← s + g² in step t.
 
-    s starts at `initial_accumulator_value`; with `maximize` g is the negated gradient. `foreach` and `fused` choose
-    among PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for negative numbers.
+    The gradient g includes weight_decay p.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        lr: learning rate, a number or a tensor of one element. Default: 1e-2.
+        lr_decay: decay of the learning rate per step. Default: 0.
+        weight_decay: coefficient of the L2 penalty. Default: 0.
+        initial_accumulator_value: value of s at the start. Default: 0.
+        eps: number added to the denominator. Default: 1e-10.
+        foreach, fused: ignored.
+        maximize: True to ascend along the gradient. Default: False.
+        differentiable: True to record the step itself for autograd. Default: False.
+
+    Raises: ValueError for negative numbers.
+
     Source: Duchi et al., Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, 2011.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> optimizer = optim.Adagrad([p], lr=0.1)
+        >>> p.square().sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([ 0.9000, -1.9000])
     """
 
     like_parameter = ("sum",)

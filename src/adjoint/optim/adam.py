@@ -16,13 +16,34 @@ from adjoint.optim.step.per_parameter_state import elapsed, entries
 
 
 class Adam(Optimizer):
-    """p ← p - lr m̂ / (√v̂ + eps), with running means m̂ of g and v̂ of g², over 1 - βᵗ; g includes weight_decay p.
+    """Adam optimizer: p ← p - lr m̂ / (√v̂ + eps).
 
-    With `amsgrad`, v̂ is the largest so far; with `maximize`, g is the negated gradient; with `decoupled_weight_decay`,
-    p ← (1 - lr weight_decay) p comes first, and g does without. `foreach`, `fused` and `capturable` choose among
-    PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for negative numbers and for betas outside [0, 1).
+    Here m̂ and v̂ are moving averages of g and g², over 1 - β₁ᵗ and 1 - β₂ᵗ after t steps. The gradient g includes
+    weight_decay p.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        lr: learning rate, a number or a tensor of one element. Default: 1e-3.
+        betas: decay rates (β₁, β₂) of the moving averages of g and of g². Default: (0.9, 0.999).
+        eps: number added to the denominator. Default: 1e-8.
+        weight_decay: coefficient of the L2 penalty. Default: 0.
+        amsgrad: True to use the largest v so far. Default: False.
+        foreach, fused, capturable: ignored.
+        maximize: True to ascend along the gradient. Default: False.
+        differentiable: True to record the step itself for autograd. Default: False.
+        decoupled_weight_decay: True to shrink p as `AdamW` does, instead of the penalty. Default: False.
+
+    Raises: ValueError for negative numbers, and for betas outside [0, 1).
+
     Sources: Kingma and Ba, 2014; Reddi et al., On the Convergence of Adam and Beyond, 2018.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> optimizer = optim.Adam([p], lr=0.1)
+        >>> p.square().sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([ 0.9000, -1.9000])
     """
 
     like_parameter = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
@@ -113,9 +134,32 @@ MOVE = Native("adam", _move, 4e-8, written=(0, 2, 3, 4))
 
 
 class AdamW(Adam):
-    """Adam after p ← (1 - lr weight_decay) p: the decay does not pass through the running means.
+    """Adam optimizer with decoupled weight decay: p ← (1 - lr weight_decay) p before each step of Adam.
+
+    The moving averages do not see the decay.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        lr: learning rate, a number or a tensor of one element. Default: 1e-3.
+        betas: decay rates (β₁, β₂) of the moving averages of g and of g². Default: (0.9, 0.999).
+        eps: number added to the denominator. Default: 1e-8.
+        weight_decay: rate at which p shrinks, relative to `lr`. Default: 1e-2.
+        amsgrad: True to use the largest v so far. Default: False.
+        maximize: True to ascend along the gradient. Default: False.
+        foreach, capturable, fused: ignored.
+        differentiable: True to record the step itself for autograd. Default: False.
+
+    Raises: ValueError for negative numbers, and for betas outside [0, 1).
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2017.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> optimizer = optim.AdamW([p], lr=0.1)
+        >>> p.square().sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([ 0.8990, -1.8980])
     """
 
     decoupled = True

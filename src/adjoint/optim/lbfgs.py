@@ -19,13 +19,34 @@ LEAST_CURVATURE = 1e-10  # of a pair of changes that is remembered
 
 
 class LBFGS(Optimizer):
-    """p ← p - t H g, with H g from the last `history_size` changes of p and of g; `max_iter` times in a `step`.
+    """Limited-memory BFGS optimizer: p ← p - t H g, with H an estimate of the inverse Hessian.
 
-    t is `lr`, in the very first iteration lr min(1, 1 / |g|₁); or, with `line_search_fn` "strong_wolfe", what satisfies
-    the strong Wolfe conditions. A step ends early after `max_eval` (1.25 `max_iter`) calls of the closure, with no
-    |gᵢ| above `tolerance_grad`, or once the changes of loss and parameters are below `tolerance_change`.
-    All parameters are one vector: there is one group. Raises ValueError for others, and for a negative rate.
+    H comes from the recent changes of p and g. One `step` makes up to `max_iter` iterations and calls the closure for
+    each. The step length t is `lr`, and lr min(1, 1 / |g|₁) in the very first iteration. All parameters form one
+    vector, in one group.
+
+    Args:
+        params: iterable of parameters, or of pairs (name, parameter).
+        lr: learning rate, a number or a tensor of one element. Default: 1.
+        max_iter: iterations per step. Default: 20.
+        max_eval: calls of the closure per step. Default: 1.25 max_iter.
+        tolerance_grad: largest |g| at which a step ends. Default: 1e-7.
+        tolerance_change: change of loss and parameters below which a step ends. Default: 1e-9.
+        history_size: number of changes that H is made of. Default: 100.
+        line_search_fn: "strong_wolfe" for a line search for t. Default: None.
+
+    Raises: ValueError for several groups and a negative rate.
+
     Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> def closure():
+        ...     p.grad = None
+        ...     (loss := (p - 3).square().sum()).backward()
+        ...     return loss
+        >>> optim.LBFGS([p], line_search_fn="strong_wolfe").step(closure).item(), p.detach()
+        (29.0, tensor([3.0000, 3.0000]))
     """
 
     def __init__(

@@ -15,14 +15,34 @@ from adjoint.optim.step.per_parameter_state import counted, entries
 
 
 class NAdam(Optimizer):
-    """p ← p - lr ((1 - μₜ) g / (1 - Πμ) + μₜ₊₁ m / (1 - Πμ μₜ₊₁)) / (√v̂ + eps), with μₜ = β₁ (1 - 0.96^(t ψ) / 2).
+    """Adam optimizer with Nesterov momentum: the step uses the moving average of the gradient one step ahead.
 
-    m is the running mean of g, v̂ that of g² over 1 - β₂ᵗ, Πμ the product of μ₁ to μₜ, ψ `momentum_decay`. g includes
-    weight_decay p, unless `decoupled_weight_decay` shrinks p by 1 - lr weight_decay instead; with `maximize` it is the
-    negated gradient. `foreach` and `capturable` choose among PyTorch's implementations, and nothing here;
-    `differentiable` records the step itself.
-    Raises ValueError for negative numbers and for betas outside [0, 1).
+    p ← p - lr ((1 - μₜ) g / (1 - Πμ) + μₜ₊₁ m / (1 - Πμ μₜ₊₁)) / (√v̂ + eps), with μₜ = β₁ (1 - 0.96^(t ψ) / 2). Here m
+    is the moving average of g, v̂ of g² over 1 - β₂ᵗ, Πμ the product of μ₁ to μₜ, and ψ `momentum_decay`.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        lr: learning rate, a number or a tensor of one element. Default: 2e-3.
+        betas: decay rates (β₁, β₂) of the moving averages of g and of g². Default: (0.9, 0.999).
+        eps: number added to the denominator. Default: 1e-8.
+        weight_decay: coefficient of the L2 penalty. Default: 0.
+        momentum_decay: ψ, the rate at which the momentum approaches β₁. Default: 4e-3.
+        decoupled_weight_decay: True to shrink p as `AdamW` does, instead of the penalty. Default: False.
+        foreach, capturable: ignored.
+        maximize: True to ascend along the gradient. Default: False.
+        differentiable: True to record the step itself for autograd. Default: False.
+
+    Raises: ValueError for negative numbers, and for betas outside [0, 1).
+
     Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> optimizer = optim.NAdam([p], lr=0.1)
+        >>> p.square().sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([ 0.8944, -1.8944])
     """
 
     like_parameter = ("exp_avg", "exp_avg_sq")

@@ -14,12 +14,34 @@ from adjoint.optim.step.per_parameter_state import elapsed, entries
 
 
 class RMSprop(Optimizer):
-    """p ← p - lr b, with b ← momentum b + g / (√v + eps) and v ← alpha v + (1 - alpha) g²; g includes weight_decay p.
+    """RMSprop optimizer: p ← p - lr b, with b ← momentum b + g / (√v + eps).
 
-    With `centered` the square of the running mean of g is taken off v; with `maximize` g is the negated gradient.
-    `foreach` and `capturable` choose among PyTorch's implementations, and nothing here; `differentiable` records the
-    step itself. Raises ValueError for negative numbers.
+    Here v ← alpha v + (1 - alpha) g². With `centered` the square of the moving average of g is subtracted from v. The
+    gradient g includes weight_decay p.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        lr: learning rate, a number or a tensor of one element. Default: 1e-2.
+        alpha: decay rate of the moving averages. Default: 0.99.
+        eps: number added to the denominator. Default: 1e-8.
+        weight_decay: coefficient of the L2 penalty. Default: 0.
+        momentum: factor of the buffer b. Default: 0.
+        centered: True to divide by the centered second moment. Default: False.
+        capturable, foreach: ignored.
+        maximize: True to ascend along the gradient. Default: False.
+        differentiable: True to record the step itself for autograd. Default: False.
+
+    Raises: ValueError for negative numbers.
+
     Sources: Tieleman and Hinton, lecture 6.5, 2012; Graves, Generating Sequences With Recurrent Neural Networks, 2013.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> optimizer = optim.RMSprop([p], lr=0.1, alpha=0.75)
+        >>> p.square().sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([ 0.8000, -1.8000])
     """
 
     like_parameter = ("square_avg", "momentum_buffer", "grad_avg")

@@ -15,12 +15,33 @@ from adjoint.optim.step.param_groups import Group, with_gradients
 
 
 class SGD(Optimizer):
-    """p ← p - lr b, with b ← momentum b + (1 - dampening) g, and at first b ← g; g includes weight_decay p.
+    """Stochastic gradient descent, with optional momentum: p ← p - lr b.
 
-    With `nesterov` the update is g + momentum b in place of b; with `maximize` g is the negated gradient. `foreach`
-    and `fused` choose among PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for negative numbers, and for `nesterov` without momentum or with dampening.
+    The buffer is b ← momentum b + (1 - dampening) g, and g at first. Without momentum it is g. With `nesterov` the step
+    uses g + momentum b in place of b. The gradient g includes weight_decay p.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        lr: learning rate, a number or a tensor of one element. Default: 1e-3.
+        momentum: factor of the buffer. Default: 0.
+        dampening: share of g that the buffer leaves out. Default: 0.
+        weight_decay: coefficient of the L2 penalty. Default: 0.
+        nesterov: True for Nesterov momentum. Default: False.
+        maximize: True to ascend along the gradient. Default: False.
+        foreach, fused: ignored.
+        differentiable: True to record the step itself for autograd. Default: False.
+
+    Raises: ValueError for negative numbers, and for `nesterov` without momentum or with dampening.
+
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
+
+    Example:
+        >>> p = nn.Parameter(ad.tensor([1.0, -2.0]))
+        >>> optimizer = optim.SGD([p], lr=0.1)
+        >>> p.square().sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([ 0.8000, -1.6000])
     """
 
     like_parameter = ("momentum_buffer",)

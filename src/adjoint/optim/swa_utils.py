@@ -24,12 +24,29 @@ PARAM_LIST = tuple[Tensor, ...] | list[Tensor]
 
 
 class AveragedModel(Module):
-    """A copy of `model` whose parameters are averages of those that `update_parameters` was given.
+    """Copy of a model whose parameters are averages over the training.
 
-    The plain average; or what `avg_fn(averaged, current, n_averaged)` returns for each tensor, or
-    `multi_avg_fn(averaged, current, n_averaged)` writes into lists of tensors of one dtype. Buffers are averaged with
-    `use_buffers`, else copied. Raises AssertionError for both functions.
+    A call runs the copy. `update_parameters` adds the model's current parameters to the average.
+
+    Args:
+        model: module to copy.
+        device: placement of the copy, "cpu". Default: None, that of the model.
+        avg_fn: function (averaged, current, n_averaged) of tensors that returns the new average. Default: the mean.
+        multi_avg_fn: function like it that writes into a list of tensors. Default: None.
+        use_buffers: True to average the buffers too, instead of copying them. Default: False.
+
+    Raises: AssertionError for both functions.
+
     Source: Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018.
+
+    Example:
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> average = optim.swa_utils.AveragedModel(model)
+        >>> for value in (1.0, 3.0):
+        ...     _ = nn.init.constant_(model.weight, value)
+        ...     average.update_parameters(model)
+        >>> average.module.weight.tolist()
+        [[2.0]]
     """
 
     n_averaged: Tensor
@@ -51,7 +68,18 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Let the parameters of `model` join the average; the first ones are the average."""
+        """Add the parameters of `model` to the average; the first call copies them.
+
+        Args:
+            model: module with the parameters of the averaged one.
+
+        Example:
+            >>> model = nn.Linear(1, 1)
+            >>> average = optim.swa_utils.AveragedModel(model)
+            >>> average.update_parameters(model)
+            >>> int(average.n_averaged)
+            1
+        """
         ours: list[Tensor] = [*self.module.parameters()]
         theirs: list[Tensor] = [*model.parameters()]
         if self.use_buffers:
@@ -86,7 +114,20 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """`get_ema_avg_fn` for lists of tensors, in place. ValueError for a decay outside [0, 1]."""
+    """Return a `multi_avg_fn` of `AveragedModel` for exponential averages: decay · averaged + (1 - decay) · current.
+
+    Args:
+        decay: weight of the average so far, in [0, 1]. Default: 0.999.
+
+    Raises: ValueError for a decay outside [0, 1].
+
+    Example:
+        >>> average = optim.swa_utils.get_ema_multi_avg_fn(0.75)
+        >>> x = ad.tensor([0.0])
+        >>> average([x], [ad.tensor([4.0])], 1)
+        >>> x
+        tensor([1.])
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -124,9 +165,20 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Set the running statistics of the model's batch normalizations to their averages over `loader`.
+    """Recompute the running statistics of a model's batch normalizations as averages over a loader.
 
-    A batch is the model's input, or a list or tuple that starts with it.
+    Averaged parameters need it: no batch has passed through them. The model's mode stays as it is.
+
+    Args:
+        loader: iterable of batches: inputs, or tuples or lists that start with the input.
+        model: module to call.
+        device: placement of the inputs. Default: None, as they are.
+
+    Example:
+        >>> model = nn.BatchNorm1d(1)
+        >>> optim.swa_utils.update_bn([ad.tensor([[1.0], [3.0]])], model)
+        >>> model.running_mean
+        tensor([2.])
     """
     found = [m for m in model.modules() if isinstance(m, BatchNorm)]
     if not found:
@@ -145,10 +197,24 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate there is to `swa_lr` within `anneal_epochs`, along a cosine or a line, and there it stays.
+    """Learning rate schedule from the current rate to a constant one, for averaged models.
 
-    Raises ValueError for another `anneal_strategy` than "cos" and "linear", and unless the epochs are an integer of at
-    least 0.
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        swa_lr: final rate, a number or a list with one per parameter group.
+        anneal_epochs: number of epochs of the change. Default: 10.
+        anneal_strategy: "cos" or "linear". Default: "cos".
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Raises: ValueError for another strategy, and for a negative number of epochs.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.75]
     """
 
     def __init__(

@@ -47,10 +47,24 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """The first of `schedulers` until epoch `milestones[0]`, the second until `milestones[1]`, and so on.
+    """Sequence of learning rate schedules: each takes over at a milestone, with its epoch 0.
 
-    Each starts with its epoch 0. Raises ValueError for no schedules, schedules of other optimizers,
-    `ReduceLROnPlateau`, and unless there is one more schedule than milestones.
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        schedulers: list of schedules of this optimizer, made in advance.
+        milestones: list of epochs, one fewer than schedules.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Raises: ValueError for no schedules, for those of another optimizer, for `ReduceLROnPlateau`, and for another number
+    of milestones.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> warmup = optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+        >>> decay = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> schedule = optim.lr_scheduler.SequentialLR(optimizer, [warmup, decay], milestones=[2])
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(

@@ -11,11 +11,30 @@ from adjoint.optim.step.optimizer import Optimizer
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """eta_min + (lr₀ - eta_min) (1 + cos(π T_cur / T_i)) / 2, with T_cur epochs since the restart T_i before the next.
+    """Cosine learning rate schedule with restarts: eta_min + (lr₀ - eta_min) (1 + cos(π T_cur / T_i)) / 2.
 
-    The first restart comes after `T_0` epochs, each later one `T_mult` times as long after the one before.
-    Raises ValueError unless both are integers above 0, and for an epoch below 0.
+    T_cur counts the epochs since the last restart, and T_i is the length of the current cycle. `step(epoch)` accepts a
+    fraction of an epoch.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        T_0: number of epochs of the first cycle.
+        T_mult: factor between the lengths of consecutive cycles. Default: 1.
+        eta_min: lowest rate. Default: 0.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Raises: ValueError unless `T_0` and `T_mult` are positive integers.
+
     Source: Loshchilov and Hutter, SGDR, 2016.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [1.0]
     """
 
     def __init__(

@@ -10,12 +10,37 @@ from adjoint.optim.step.optimizer import Optimizer
 
 
 class OneCycleLR(LRScheduler):
-    """max_lr / div_factor → max_lr → max_lr / (div_factor · final_div_factor), over `total_steps` calls of `step`.
+    """One-cycle learning rate schedule: max_lr / div_factor → max_lr → max_lr / (div_factor · final_div_factor).
 
-    The rise takes `pct_start` of the steps; with `three_phase` a fall of the same length to the first rate follows it.
-    `cycle_momentum` moves momentum, or the first of betas, between `max_momentum` and `base_momentum` the other way.
-    Raises ValueError for counts below 1, options out of range, an optimizer without momentum, and a step too many.
+    Call `step` after each batch. The momentum, or β₁, moves the other way.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        max_lr: highest rate, a number or a list with one per parameter group.
+        total_steps: number of batches. Default: epochs · steps_per_epoch.
+        epochs, steps_per_epoch: numbers whose product is `total_steps`. Default: None.
+        pct_start: share of the steps with a rising rate. Default: 0.3.
+        anneal_strategy: "cos" or "linear". Default: "cos".
+        cycle_momentum: False to leave the momentum as it is. Default: True.
+        base_momentum: lowest momentum, a number or a list. Default: 0.85.
+        max_momentum: highest momentum, a number or a list. Default: 0.95.
+        div_factor: `max_lr` over the first rate. Default: 25.
+        final_div_factor: first rate over the last. Default: 1e4.
+        three_phase: True for a fall to the first rate, and then one to the last. Default: False.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Raises: ValueError for options out of range, an optimizer without momentum, and a step too many.
+
     Source: Smith and Topin, Super-Convergence, 2017.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0, momentum=0.9)
+        >>> schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, pct_start=0.4)
+        >>> for _ in range(1):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [1.0]
     """
 
     def __init__(

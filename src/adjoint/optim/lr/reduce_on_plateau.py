@@ -11,11 +11,30 @@ from adjoint.optim.step.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """max(lr · factor, min_lr) after more than `patience` steps in a row that are no better than the best so far.
+    """Learning rate schedule by a metric: lr ← max(lr · factor, min_lr) once the metric stops improving.
 
-    Better is below best (1 - threshold), or below best - threshold with `threshold_mode` "abs"; with `mode` "max",
-    above best (1 + threshold), or best + threshold. After a change, `cooldown` steps do not count. Changes of `eps` or
-    less are left out. Raises ValueError for a factor of 1 or more, other modes, and lists that do not fit the groups.
+    `step(metric)` takes the metric of an epoch. The rate falls after more than `patience` epochs without a new best.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        mode: "min" if lower metrics are better, or "max". Default: "min".
+        factor: factor of the rate, below 1. Default: 0.1.
+        patience: number of epochs without improvement that leave the rate as it is. Default: 10.
+        threshold: smallest improvement that counts. Default: 1e-4.
+        threshold_mode: "rel" for a threshold relative to the best metric, or "abs". Default: "rel".
+        cooldown: number of epochs after a change that do not count. Default: 0.
+        min_lr: lowest rate, a number or a list with one per parameter group. Default: 0.
+        eps: largest change of the rate that is left out. Default: 1e-8.
+
+    Raises: ValueError for a factor of 1 or more, another mode, and a list of another length.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+        >>> for loss in (3.0, 2.0, 2.0, 2.0):
+        ...     schedule.step(loss)
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(

@@ -17,10 +17,28 @@ _MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-a
 
 
 class LRScheduler:
-    """Sets the `lr` of each of an optimizer's groups, epoch by epoch, beginning when it is made.
+    """Base class of learning rate schedules; the first rate applies from the constructor on.
 
-    A schedule overrides `get_lr`, the next rates of the groups; and `_get_closed_form_lr`, if it can tell the rates of
-    any epoch. With `last_epoch` ≥ 0 it goes on from an optimizer whose state was loaded; KeyError without initial_lr.
+    A subclass defines `get_lr`, which returns the rates of epoch `last_epoch`, one per parameter group. Call `step`
+    after the optimizer's own step, once per epoch.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Attributes:
+        base_lrs: list of the initial rates lr₀.
+        last_epoch: current epoch.
+
+    Raises: TypeError for anything but an optimizer, KeyError for a resumed schedule of an optimizer without loaded
+    state.
+
+    Example:
+        >>> class Halving(optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [lr / 2**self.last_epoch for lr in self.base_lrs]
+        >>> Halving(optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)).get_last_lr()
+        [1.0]
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -56,12 +74,32 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def get_last_lr(self) -> list[Any]:
-        """The rates that were set last, one for each group."""
+        """Return the current rates, one per parameter group.
+
+        Example:
+            >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=0.5)
+            >>> optim.lr_scheduler.StepLR(optimizer, step_size=2).get_last_lr()
+            [0.5]
+        """
         refuse_while_tracing("get_last_lr()")
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
+        """Advance to the next epoch and set its rates, after the optimizer's own step.
+
+        In a compiled function the change takes effect at the end of the call.
+
+        Args:
+            epoch: deprecated, epoch to go to. Default: None, the next one.
+
+        Example:
+            >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+            >>> schedule = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+            >>> optimizer.step()
+            >>> schedule.step()
+            >>> optimizer.param_groups[0]["lr"]
+            0.5
+        """
         if deferred(self.step, epoch):
             return
         if self._step_count == 1:

@@ -28,7 +28,24 @@ EPOCH_DEPRECATION_WARNING = scheduler.EPOCH_DEPRECATION_WARNING
 
 
 class LambdaLR(LRScheduler):
-    """lr₀ · lr_lambda(epoch), with one function for all groups or one for each. Raises ValueError for another count."""
+    """Learning rate schedule by a function: lr₀ · lr_lambda(epoch).
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        lr_lambda: function of the epoch, or a list with one per parameter group.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Raises: ValueError for a list of another length.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
@@ -76,7 +93,23 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """lr₀ · gamma^⌊epoch / step_size⌋."""
+    """Learning rate schedule by steps: lr₀ · gamma^⌊epoch / step_size⌋.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        step_size: number of epochs per step.
+        gamma: factor at each step. Default: 0.1.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> for _ in range(4):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
@@ -93,7 +126,23 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """lr₀ · gamma^(how many of `milestones` have been reached)."""
+    """Learning rate schedule by milestones: lr₀ · gamma^(number of milestones reached).
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        milestones: iterable of epochs.
+        gamma: factor at each milestone. Default: 0.1.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -136,9 +185,27 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """lr₀ · a factor that goes from `start_factor` to `end_factor` in equal steps over `total_iters` epochs, and stays.
+    """Linear warm-up of the learning rate: lr₀ times a factor from `start_factor` to `end_factor`.
 
-    Raises ValueError unless 0 < start_factor ≤ 1 and 0 ≤ end_factor ≤ 1.
+    The factor changes in equal steps over `total_iters` epochs and then stays.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        start_factor: factor at the start, in (0, 1]. Default: 1/3.
+        end_factor: factor at the end, in [0, 1]. Default: 1.
+        total_iters: number of epochs of the change. Default: 5.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Raises: ValueError for factors out of range.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+        >>> for _ in range(1):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [0.75]
     """
 
     def __init__(
@@ -171,7 +238,22 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """lr₀ · gamma^epoch."""
+    """Exponential learning rate schedule: lr₀ · gamma^epoch.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        gamma: factor per epoch.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -206,10 +288,26 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """eta_min + (lr₀ - eta_min) (1 + cos(π epoch / T_max)) / 2.
+    """Cosine learning rate schedule: eta_min + (lr₀ - eta_min) (1 + cos(π epoch / T_max)) / 2.
 
-    Each rate is computed from the one before, so that changes made by others are kept.
+    Each rate follows from the one before, so changes by others persist.
+
+    Args:
+        optimizer: Optimizer whose groups' learning rates to set.
+        T_max: number of epochs of the descent from lr₀ to `eta_min`.
+        eta_min: lowest rate. Default: 0.
+        last_epoch: epoch to resume after. Default: -1, a new schedule.
+
     Source: Loshchilov and Hutter, SGDR, 2016.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:

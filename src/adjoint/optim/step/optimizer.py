@@ -28,10 +28,26 @@ ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tens
 
 
 class Optimizer:
-    """Changes parameters along their gradients.
+    """Base class of all optimizers: parameter groups with options, and state for each parameter.
 
-    `params`: tensors, pairs (name, tensor), or dicts which hold these under "params" and options beside them;
-    `defaults`: the options of groups that do not say otherwise. An optimizer overrides `update(group)`, or `step`.
+    A subclass defines `update(group)`, or overrides `step`.
+
+    Args:
+        params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
+        defaults: dict of the options for groups that do not set them.
+
+    Attributes:
+        param_groups: list of dicts, each with "params" and all options; a schedule changes their "lr".
+        state: dict from a parameter to its state.
+
+    Raises: TypeError or ValueError for parameters that are not leaf tensors, for none, and for one in two groups.
+
+    Example:
+        >>> body, head = nn.Linear(4, 4), nn.Linear(4, 1)
+        >>> groups = [{"params": body.parameters()}, {"params": head.parameters(), "lr": 0.1}]
+        >>> optimizer = optim.SGD(groups, lr=0.01)
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.01, 0.1]
     """
 
     like_parameter: tuple[str, ...] = ()  # entries of a parameter's state which have its shape
@@ -66,9 +82,18 @@ class Optimizer:
         """Raise ValueError for a number that the optimizer cannot use."""
 
     def add_param_group(self, param_group: Group) -> None:
-        """Optimize the parameters of one more group too; the dict becomes the group.
+        """Add a parameter group, such as layers that were frozen before.
 
-        Raises TypeError and ValueError as the constructor does, and changes nothing then.
+        Args:
+            param_group: dict with "params" and the options of the group; the optimizer keeps it.
+
+        Raises: TypeError or ValueError for parameters that do not fit; the optimizer then stays as it was.
+
+        Example:
+            >>> optimizer = optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)
+            >>> optimizer.add_param_group({"params": nn.Linear(1, 1).parameters(), "lr": 0.01})
+            >>> len(optimizer.param_groups)
+            2
         """
         refuse_while_tracing("add_param_group()")
         self._take(param_group, self._completed(param_group, self.param_groups))
@@ -87,7 +112,19 @@ class Optimizer:
 
     @hooked
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient, once. `closure()` computes the loss, which is returned."""
+        """Update all parameters that have a gradient, and return the closure's loss, or None.
+
+        Args:
+            closure: function that computes the loss and its gradients, called first. Default: None.
+
+        Example:
+            >>> p = nn.Parameter(ad.tensor([1.0]))
+            >>> optimizer = optim.SGD([p], lr=0.5)
+            >>> p.grad = ad.tensor([1.0])
+            >>> optimizer.step()
+            >>> p.tolist()
+            [0.5]
+        """
         loss = None
         if closure is not None:
             with enable_grad():
@@ -105,7 +142,18 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has neither a step() nor an update() of its own")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients; or, unless `set_to_none`, let them be zeros without history."""
+        """Clear the gradients of all parameters of the optimizer.
+
+        Args:
+            set_to_none: False to fill them with zeros in place of None. Default: True.
+
+        Example:
+            >>> p = nn.Parameter(ad.tensor([1.0]))
+            >>> p.grad = ad.tensor([1.0])
+            >>> optim.SGD([p]).zero_grad()
+            >>> p.grad is None
+            True
+        """
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
@@ -143,7 +191,15 @@ class Optimizer:
         return attach_at(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
-        """State and options as plain data in PyTorch's layout. Its tensors are the optimizer's own, not copies."""
+        """Return the state and the options as a dict of plain data, in PyTorch's layout.
+
+        The tensors in it are the optimizer's own, not copies.
+
+        Example:
+            >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=0.1)
+            >>> optimizer.state_dict()["param_groups"][0]["lr"]
+            0.1
+        """
         for hook in list(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         packed = pack(self.state, self.param_groups)
@@ -153,9 +209,21 @@ class Optimizer:
         return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict()` gave, here or in PyTorch. Values are copied.
+        """Restore the state and the options from a dict of `state_dict()`.
 
-        Raises KeyError and ValueError for a dict that does not fit the parameters, and changes nothing then.
+        The optimizer copies the values. An error leaves it unchanged.
+
+        Args:
+            state_dict: dict of this optimizer's kind, from here or from PyTorch.
+
+        Raises: KeyError or ValueError for a dict that does not fit the parameters.
+
+        Example:
+            >>> optimizer = optim.SGD([nn.Parameter(ad.ones(1))], lr=0.1)
+            >>> other = optim.SGD([nn.Parameter(ad.ones(1))], lr=0.5)
+            >>> other.load_state_dict(optimizer.state_dict())
+            >>> other.param_groups[0]["lr"]
+            0.1
         """
         refuse_while_tracing("load_state_dict()")
         state_dict = state_dict.copy()
