@@ -22,12 +22,19 @@ Rules = Mapping[Any, Callable[..., Any]]
 
 
 def default_collate(batch: Any) -> Any:
-    """Samples stacked along a new first dimension, part by part.
+    """Return a list of samples as one batch, with a new first dimension.
 
-    Tensors and arrays are stacked; Python floats become float64, integers int64; text stays a list; mappings, tuples,
-    named tuples and lists are gone into, and plain tuples become lists. Raises RuntimeError for parts whose shapes or
-    lengths differ, and TypeError for anything else. `default_collate_fn_map` has the rules, to which others may be
-    added.
+    Tensors and arrays are stacked. Python floats become float64, integers int64. Text stays a list. Mappings, tuples
+    and lists are collated element by element; plain tuples become lists.
+
+    Args:
+        batch: list of samples of one structure.
+
+    Raises: RuntimeError for parts of different shapes or lengths, TypeError for other types.
+
+    Example:
+        >>> ad.data.default_collate([(1, "a"), (3, "b")])
+        [tensor([1, 3]), ('a', 'b')]
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
 

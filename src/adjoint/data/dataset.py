@@ -18,9 +18,17 @@ Sample_co = TypeVar("Sample_co", covariant=True)
 
 
 class Dataset(Generic[Sample_co]):
-    """Samples by index: a subclass has `__getitem__`, and for most uses `__len__`.
+    """Base class of datasets with samples by index.
 
-    One that can fetch many samples faster at once has `__getitems__(indices)`, which returns them as a list.
+    A subclass defines `__getitem__`, and `__len__` for most uses. It may define `__getitems__(indices)` to fetch a list
+    of samples at once.
+
+    Example:
+        >>> class Squares(ad.data.Dataset):
+        ...     def __getitem__(self, i):
+        ...         return i, i * i
+        >>> Squares()[3]
+        (3, 9)
     """
 
     def __getitem__(self, index: Any) -> Sample_co:
@@ -31,14 +39,38 @@ class Dataset(Generic[Sample_co]):
 
 
 class IterableDataset(Dataset[Sample_co], Iterable[Sample_co]):
-    """Samples one after the other: a subclass has `__iter__`."""
+    """Base class of datasets with samples in a stream.
+
+    A subclass defines `__iter__`. With several workers each iterates over its own copy; `get_worker_info` tells them
+    apart.
+
+    Example:
+        >>> class Count(ad.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(3))
+        >>> list(ad.data.DataLoader(Count(), batch_size=2))
+        [tensor([0, 1]), tensor([2])]
+    """
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset[Any]:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Sample i is row i of each tensor. Raises AssertionError if they differ in length."""
+    """Dataset of tensors of equal length: sample i holds row i of each tensor.
+
+    Args:
+        tensors: one or more tensors.
+
+    Raises: ValueError for no tensors, AssertionError for different lengths.
+
+    Example:
+        >>> dataset = ad.data.TensorDataset(ad.arange(3), ad.tensor([0.0, 0.5, 1.0]))
+        >>> dataset[1]
+        (tensor(1), tensor(0.5000))
+        >>> len(dataset)
+        3
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:
@@ -57,7 +89,17 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class Subset(Dataset[Sample_co]):
-    """The samples of `dataset` at `indices`."""
+    """Dataset of the samples of another dataset at given indices.
+
+    Args:
+        dataset: Dataset.
+        indices: sequence of indices.
+
+    Example:
+        >>> subset = ad.data.Subset(["a", "b", "c"], [2, 0])
+        >>> subset[0], len(subset)
+        ('c', 2)
+    """
 
     def __init__(self, dataset: Dataset[Sample_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -114,7 +156,18 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[Sample_co]):
-    """Datasets one behind the other. Raises AssertionError for none, and for iterable ones."""
+    """Dataset of the samples of several datasets, one after another.
+
+    Args:
+        datasets: iterable of datasets; `a + b` makes one of two.
+
+    Raises: AssertionError for no datasets, and for iterable ones.
+
+    Example:
+        >>> both = ad.data.ConcatDataset([["a", "b"], ["c"]])
+        >>> both[2], len(both)
+        ('c', 3)
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Sample_co]]) -> None:
         self.datasets = list(datasets)
@@ -162,9 +215,19 @@ class ChainDataset(IterableDataset[Sample_co]):
 def random_split(
     dataset: Dataset[Sample_co], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Sample_co]]:
-    """Subsets of these lengths, disjoint and in random order; fractions that sum to 1 share the samples out.
+    """Return disjoint random subsets of a dataset.
 
-    Raises ValueError if the lengths do not add up to the dataset's.
+    Args:
+        dataset: Dataset.
+        lengths: sizes of the subsets, or fractions that sum to 1.
+        generator: source of the random order. Default: the global one.
+
+    Raises: ValueError if the lengths do not sum to the dataset's.
+
+    Example:
+        >>> train, test = ad.data.random_split(ad.data.TensorDataset(ad.arange(10)), [0.8, 0.2])
+        >>> len(train), len(test)
+        (8, 2)
     """
     count = len(dataset)  # type: ignore[arg-type]
     sizes = _shared_out(count, lengths) if isclose(sum(lengths), 1) and sum(lengths) <= 1 else [*lengths]

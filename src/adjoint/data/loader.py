@@ -28,13 +28,35 @@ FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "pers
 
 
 class DataLoader(Generic[Sample_co]):
-    """Goes through `dataset` in batches: `for batch in DataLoader(dataset, batch_size=32, shuffle=True)`.
+    """Iterable over a dataset in batches, in order or shuffled, with optional worker processes.
 
-    `sampler` gives the order of the indices, `batch_sampler` whole batches of them; `collate_fn` makes a batch of
-    samples; `batch_size=None` hands out single samples. With `num_workers` that many processes fetch ahead,
-    `prefetch_factor` batches each; with `persistent_workers` they stay for the next pass. `timeout` is how many seconds
-    to wait for a batch, `worker_init_fn` is called with its number in each worker. Unless `in_order`, batches are
-    handed out as they come. `pin_memory` has no meaning here. ValueError for options that exclude each other.
+    Args:
+        dataset: Dataset or IterableDataset.
+        batch_size: number of samples per batch; None hands out single samples. Default: 1.
+        shuffle: True for a new random order in each pass. Default: None, False.
+        sampler: iterable of indices, in place of `shuffle`. Default: None.
+        batch_sampler: iterable of lists of indices, in place of the batch size and the order. Default: None.
+        num_workers: number of processes that fetch batches ahead. Default: 0, fetch in this process.
+        collate_fn: function from a list of samples to a batch. Default: `default_collate`.
+        pin_memory, pin_memory_device: ignored.
+        drop_last: True to leave out an incomplete last batch. Default: False.
+        timeout: seconds to wait for a batch of a worker. Default: 0, without limit.
+        worker_init_fn: function of the worker's number, called in each worker. Default: None.
+        multiprocessing_context: context, or name of a start method, of the workers. Default: None.
+        generator: source of the random order. Default: the global one.
+        prefetch_factor: number of batches that each worker fetches ahead. Default: 2 with workers.
+        persistent_workers: True to keep the workers for the next pass. Default: False.
+        in_order: False to hand out batches as they arrive. Default: True.
+
+    Raises: ValueError for options that exclude each other.
+
+    Example:
+        >>> dataset = ad.data.TensorDataset(ad.arange(5))
+        >>> for (x,) in ad.data.DataLoader(dataset, batch_size=2):
+        ...     print(x.tolist())
+        [0, 1]
+        [2, 3]
+        [4]
     """
 
     _ready = False

@@ -18,7 +18,17 @@ DRAWN_AT_ONCE = 32  # with replacement PyTorch draws so many indices at a time, 
 
 
 class Sampler(Generic[Index_co]):
-    """An order: a subclass has `__iter__`, and `__len__` if a loader is to know its own."""
+    """Base class of orders of indices.
+
+    A subclass defines `__iter__`, and `__len__` if a loader is to know its length.
+
+    Example:
+        >>> class Reverse(ad.data.Sampler):
+        ...     def __iter__(self):
+        ...         return iter([2, 1, 0])
+        >>> [x.item() for x in ad.data.DataLoader([10, 11, 12], sampler=Reverse())]
+        [12, 11, 10]
+    """
 
     def __iter__(self) -> Iterator[Index_co]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
@@ -38,10 +48,21 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """All indices in random order; with `replacement`, `num_samples` drawn independently.
+    """Sampler of all indices in random order, or of independent draws.
 
-    Without a generator each pass begins a stream of its own, whose seed is drawn from the default generator.
-    Raises TypeError or ValueError for options of the wrong type, and for no samples.
+    Without a generator each pass takes a new seed from the global one.
+
+    Args:
+        data_source: dataset or another sized object.
+        replacement: True to draw each index independently. Default: False.
+        num_samples: number of indices per pass. Default: the size of `data_source`.
+        generator: source of random numbers. Default: None.
+
+    Raises: TypeError or ValueError for options of the wrong type, and for no samples.
+
+    Example:
+        >>> sorted(ad.data.RandomSampler(range(4)))
+        [0, 1, 2, 3]
     """
 
     def __init__(
@@ -94,9 +115,19 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices, i drawn with a probability in proportion to `weights[i]`.
+    """Sampler of indices with given probabilities.
 
-    Raises ValueError for options of the wrong type, for no samples, and for weights that are not one-dimensional.
+    Args:
+        weights: sequence of numbers, proportional to the probabilities.
+        num_samples: number of indices per pass.
+        replacement: False to draw each index at most once. Default: True.
+        generator: source of random numbers. Default: the global one.
+
+    Raises: ValueError for options of the wrong type, for no samples, and for weights that are not one-dimensional.
+
+    Example:
+        >>> list(ad.data.WeightedRandomSampler([0.0, 1.0], num_samples=3))
+        [1, 1, 1]
     """
 
     def __init__(
@@ -123,7 +154,19 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[Any]]):
-    """Lists of `batch_size` indices of another sampler; the last may be shorter, unless `drop_last`."""
+    """Sampler of lists of indices, made from another sampler.
+
+    Args:
+        sampler: iterable of indices.
+        batch_size: number of indices per list.
+        drop_last: True to leave out an incomplete last list.
+
+    Raises: ValueError for a batch size below 1, and for options of the wrong type.
+
+    Example:
+        >>> list(ad.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size <= 0:

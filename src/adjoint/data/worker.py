@@ -86,7 +86,14 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process of a DataLoader what it knows of itself, elsewhere None."""
+    """Return the id, the seed and the dataset of this worker process, or None outside of one.
+
+    The result has the attributes `id`, `num_workers`, `seed` and `dataset`.
+
+    Example:
+        >>> ad.data.get_worker_info() is None
+        True
+    """
     return _info
 
 

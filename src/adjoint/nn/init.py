@@ -70,19 +70,48 @@ LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_tran
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform over [a, b)."""
+    """Fill a tensor with uniform random numbers in [a, b), and return it.
+
+    Args:
+        tensor: tensor to fill in place.
+        a, b: bounds. Default: 0 and 1.
+        generator: source of random numbers. Default: the global one.
+
+    Example:
+        >>> bool((nn.init.uniform_(ad.empty(3), 2.0, 3.0) >= 2).all())
+        True
+    """
     with Scope(recording=False):
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with this mean and standard deviation."""
+    """Fill a tensor with normal random numbers, and return it.
+
+    Args:
+        tensor: tensor to fill in place.
+        mean, std: mean and standard deviation. Default: 0 and 1.
+        generator: source of random numbers. Default: the global one.
+
+    Example:
+        >>> nn.init.normal_(ad.empty(2, 3), std=0.02).shape
+        adjoint.Size([2, 3])
+    """
     with Scope(recording=False):
         return tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """`val` everywhere."""
+    """Fill a tensor with one value, and return it.
+
+    Args:
+        tensor: tensor to fill in place.
+        val: number.
+
+    Example:
+        >>> nn.init.constant_(ad.empty(2), 0.5)
+        tensor([0.5000, 0.5000])
+    """
     with Scope(recording=False):
         return tensor.fill_(val)
 
@@ -105,20 +134,64 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform within ±gain √(6 / (fan_in + fan_out)). Source: Glorot & Bengio, 2010."""
+    """Fill a weight with uniform random numbers within ±gain √(6 / (fan_in + fan_out)), and return it.
+
+    Args:
+        tensor: weight (out, in, …) to fill in place.
+        gain: factor, as of `calculate_gain`. Default: 1.
+        generator: source of random numbers. Default: the global one.
+
+    Raises: ValueError for fewer than two dimensions.
+
+    Source: Glorot and Bengio, 2010.
+
+    Example:
+        >>> bool((nn.init.xavier_uniform_(ad.empty(2, 4)).abs() <= 1).all())
+        True
+    """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with standard deviation gain √(2 / (fan_in + fan_out)). Source: Glorot & Bengio, 2010."""
+    """Fill a weight with normal random numbers of std gain √(2 / (fan_in + fan_out)), and return it.
+
+    Args:
+        tensor: weight (out, in, …) to fill in place.
+        gain: factor, as of `calculate_gain`. Default: 1.
+        generator: source of random numbers. Default: the global one.
+
+    Raises: ValueError for fewer than two dimensions.
+
+    Source: Glorot and Bengio, 2010.
+
+    Example:
+        >>> nn.init.xavier_normal_(ad.empty(2, 4)).shape
+        adjoint.Size([2, 4])
+    """
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Uniform within ±gain √(3 / fan), `a` being the slope of a leaky_relu. Source: He et al., 2015."""
+    """Fill a weight with uniform random numbers within ±gain √(3 / fan), and return it.
+
+    Args:
+        tensor: weight (out, in, …) to fill in place.
+        a: negative slope of a following leaky ReLU. Default: 0.
+        mode: "fan_in" to preserve the variance in the forward pass, "fan_out" in the backward. Default: "fan_in".
+        nonlinearity: name of the following function, for `calculate_gain`. Default: "leaky_relu".
+        generator: source of random numbers. Default: the global one.
+
+    Raises: ValueError for fewer than two dimensions, another mode and an unknown nonlinearity.
+
+    Source: He et al., 2015.
+
+    Example:
+        >>> bool((nn.init.kaiming_uniform_(ad.empty(2, 6)).abs() <= 1).all())
+        True
+    """
     if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -128,16 +201,42 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Normal with standard deviation gain / √fan, `a` being the slope of a leaky_relu. Source: He et al., 2015."""
+    """Fill a weight with normal random numbers of std gain / √fan, and return it.
+
+    Args:
+        tensor: weight (out, in, …) to fill in place.
+        a, mode, nonlinearity: as for `kaiming_uniform_`. Default: 0, "fan_in" and "leaky_relu".
+        generator: source of random numbers. Default: the global one.
+
+    Raises: ValueError for fewer than two dimensions, another mode and an unknown nonlinearity.
+
+    Source: He et al., 2015.
+
+    Example:
+        >>> nn.init.kaiming_normal_(ad.empty(8, 3, 5, 5), mode="fan_out", nonlinearity="relu").shape
+        adjoint.Size([8, 3, 5, 5])
+    """
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """gain · Q with orthonormal rows or columns, whichever are fewer; dimensions behind the first count as one.
+    """Fill a weight with a random matrix of orthonormal rows or columns, whichever are fewer, and return it.
 
-    Raises ValueError for fewer than two dimensions. Source: Saxe, McClelland & Ganguli, 2013.
+    Args:
+        tensor: weight to fill in place; dimensions after the first count as one.
+        gain: factor. Default: 1.
+        generator: source of random numbers. Default: the global one.
+
+    Raises: ValueError for fewer than two dimensions.
+
+    Source: Saxe, McClelland and Ganguli, 2013.
+
+    Example:
+        >>> q = nn.init.orthogonal_(ad.empty(2, 3))
+        >>> bool((q @ q.T - ad.eye(2)).abs().max() < 1e-5)
+        True
     """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -190,9 +289,17 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Normal with this mean and standard deviation, given that it lies in [a, b]: drawn again where it does not.
+    """Fill a tensor with normal random numbers given that they lie in [a, b], and return it.
 
-    Where little of the normal lies inside, the draws are uniform and accepted by the height of the density.
+    Args:
+        tensor: tensor to fill in place.
+        mean, std: mean and standard deviation before the truncation. Default: 0 and 1.
+        a, b: bounds. Default: -2 and 2.
+        generator: source of random numbers. Default: the global one.
+
+    Example:
+        >>> bool((nn.init.trunc_normal_(ad.empty(100)).abs() <= 2).all())
+        True
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
