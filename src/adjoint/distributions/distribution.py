@@ -13,9 +13,24 @@ from adjoint.distributions.parameters import broadcast_all, lazy_property
 
 
 class Distribution:
-    """A distribution over events of `event_shape`, one for each element of `batch_shape`.
+    """Base class of probability distributions: a batch of independent distributions over events.
 
-    While a step is compiled, or mapped over, values are not known, and the checks of `validate_args` are left out.
+    A sample of shape `sample_shape` has the shape (*sample_shape, *batch_shape, *event_shape). Compiled functions and
+    `vmap` leave out the checks of values.
+
+    Args:
+        batch_shape: shape of the parameters' batch. Default: ().
+        event_shape: shape of one event. Default: ().
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> p = ad.distributions.MultivariateNormal(ad.zeros(4, 3), ad.eye(3))
+        >>> p.batch_shape, p.event_shape
+        (adjoint.Size([4]), adjoint.Size([3]))
+        >>> p.sample((2,)).shape
+        adjoint.Size([2, 4, 3])
     """
 
     has_rsample: Any = False
@@ -69,7 +84,17 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions repeated to `batch_shape`: what is held for each is expanded without a copy."""
+        """Return the same distributions repeated to a batch shape.
+
+        The parameters become expanded views.
+
+        Args:
+            batch_shape: shape to which the present one broadcasts.
+
+        Example:
+            >>> ad.distributions.Normal(ad.zeros(2), 1.0).expand((3, 2)).batch_shape
+            adjoint.Size([3, 2])
+        """
         new = self._get_checked_instance(Distribution, _instance)
         old, shape = len(self._batch_shape), Size(batch_shape)
         for name, value in vars(self).items():
@@ -119,12 +144,32 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """A sample, or `sample_shape` of them, without a gradient."""
+        """Return samples without a gradient.
+
+        Args:
+            sample_shape: shape of independent samples. Default: (), a single one.
+
+        Example:
+            >>> ad.distributions.Normal(ad.zeros(3), 1.0).sample((2,)).shape
+            adjoint.Size([2, 3])
+        """
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """A sample as a function of the parameters, through which gradients flow."""
+        """Return samples as a differentiable function of the parameters.
+
+        Args:
+            sample_shape: shape of independent samples. Default: (), a single one.
+
+        Raises: NotImplementedError for a distribution without `has_rsample`.
+
+        Example:
+            >>> mean = ad.tensor(1.0, requires_grad=True)
+            >>> ad.distributions.Normal(mean, 0.5).rsample().backward()
+            >>> mean.grad
+            tensor(1.)
+        """
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Any:
@@ -135,11 +180,34 @@ class Distribution:
         return self.sample((n,))
 
     def log_prob(self, value: Any) -> Any:
-        """log of the probability (density) at `value`."""
+        """Return the log of the probability, or of the probability density, at `value`.
+
+        Args:
+            value: tensor that broadcasts with (*batch_shape, *event_shape).
+
+        Shapes:
+            value (…, *event_shape) -> the broadcast of its leading dimensions with batch_shape
+
+        Raises: ValueError for a value outside the support or of another event shape.
+
+        Example:
+            >>> ad.distributions.Bernoulli(0.25).log_prob(ad.tensor(1.0)).exp()
+            tensor(0.2500)
+        """
         raise NotImplementedError
 
     def cdf(self, value: Any) -> Any:
-        """P[x ≤ value]."""
+        """Return the cumulative probability P[x ≤ value].
+
+        Args:
+            value: tensor that broadcasts with the batch.
+
+        Raises: NotImplementedError for a distribution without a closed form.
+
+        Example:
+            >>> ad.distributions.Normal(0.0, 1.0).cdf(ad.tensor(0.0))
+            tensor(0.5000)
+        """
         raise NotImplementedError
 
     def icdf(self, value: Any) -> Any:
@@ -151,7 +219,14 @@ class Distribution:
         raise NotImplementedError
 
     def entropy(self) -> Any:
-        """E[-log p(x)]."""
+        """Return the entropy E[-log p(x)] in nats, one for each distribution of the batch.
+
+        Raises: NotImplementedError for a distribution without a closed form.
+
+        Example:
+            >>> ad.distributions.Bernoulli(0.5).entropy()
+            tensor(0.6931)
+        """
         raise NotImplementedError
 
     def perplexity(self) -> Any:

@@ -10,9 +10,22 @@ from adjoint.distributions.parameters import sum_rightmost
 
 
 class Independent(Distribution):
-    """p(x) = Π p(xᵢ): the last `reinterpreted_batch_ndims` dimensions of the batch become part of the event.
+    """Distribution that joins batch dimensions of another one into its events.
 
-    Raises ValueError where the batch has fewer.
+    Its `log_prob` is the sum over these dimensions.
+
+    Args:
+        base_distribution: Distribution.
+        reinterpreted_batch_ndims: number of last batch dimensions to join.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError if the batch has fewer dimensions.
+
+    Example:
+        >>> base = ad.distributions.Normal(ad.zeros(4, 3), ad.ones(3))
+        >>> p = ad.distributions.Independent(base, 1)
+        >>> p.event_shape, p.log_prob(ad.zeros(4, 3)).shape
+        (adjoint.Size([3]), adjoint.Size([4]))
     """
 
     arg_constraints = constraints.of()

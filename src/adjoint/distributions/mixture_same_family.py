@@ -12,10 +12,21 @@ from adjoint.distributions.distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """p(x) = Σₖ πₖ pₖ(x): π of `mixture_distribution`, pₖ the k-th along the last batch dimension of the components.
+    """Mixture distribution: p(x) = Σₖ πₖ pₖ(x).
 
-    Raises ValueError for a mixture that is not categorical, components that are no distribution, and shapes that
-    do not fit.
+    Args:
+        mixture_distribution: Categorical, the weights π.
+        component_distribution: Distribution, whose last batch dimension numbers the components.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for other types, and for shapes that do not fit.
+
+    Example:
+        >>> weights = ad.distributions.Categorical(ad.ones(2))
+        >>> parts = ad.distributions.Normal(ad.tensor([-1.0, 1.0]), ad.ones(2))
+        >>> p = ad.distributions.MixtureSameFamily(weights, parts)
+        >>> p.mean, p.variance
+        (tensor(0.), tensor(2.))
     """
 
     arg_constraints = constraints.of()

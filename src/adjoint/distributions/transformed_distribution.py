@@ -16,9 +16,20 @@ from adjoint.distributions.transforms import ComposeTransform, Transform
 
 
 class TransformedDistribution(Distribution):
-    """p(y) = p(x) / |dy/dx|, where y = f(x): `transforms` one after another on what `base_distribution` draws.
+    """Distribution of y = f(x) for a base distribution of x: p(y) = p(x) / |det dy/dx|.
 
-    Raises ValueError for what is no transform, and for a base of too few dimensions.
+    Args:
+        base_distribution: Distribution of x.
+        transforms: Transform, or list of transforms applied in order.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for anything but transforms, and for a base of too few dimensions.
+
+    Example:
+        >>> base = ad.distributions.Normal(0.0, 1.0)
+        >>> p = ad.distributions.TransformedDistribution(base, ad.distributions.ExpTransform())
+        >>> p.log_prob(ad.tensor(1.0))
+        tensor(-0.9189)
     """
 
     arg_constraints = constraints.of()

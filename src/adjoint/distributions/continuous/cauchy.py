@@ -82,7 +82,20 @@ class HalfCauchy(Folded):
 
 
 class StudentT(Distribution):
-    """p(x) ∝ (1 + y²/ν)^(-(ν + 1)/2), y = (x - μ)/σ: ν = `df` degrees of freedom, μ = `loc`, σ = `scale`."""
+    """Student's t-distribution: p(x) ∝ (1 + y²/ν)^(-(ν + 1)/2), with y = (x - μ) / σ.
+
+    Args:
+        df: number or tensor, the degrees of freedom ν > 0.
+        loc: number or tensor, μ. Default: 0.
+        scale: number or tensor, σ > 0. Default: 1.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> ad.distributions.StudentT(3.0).variance
+        tensor(3.)
+    """
 
     arg_constraints = constraints.of(df=constraints.positive, loc=constraints.real, scale=constraints.positive)
     support = constraints.real

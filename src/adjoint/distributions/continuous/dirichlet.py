@@ -21,9 +21,17 @@ from adjoint.functions.shape import join
 
 
 class Dirichlet(ExponentialFamily):
-    """p(x) = Π xᵢ^(αᵢ - 1) · Γ(Σ αᵢ) / Π Γ(αᵢ) over x ≥ 0 of sum 1, where α = `concentration`.
+    """Dirichlet distribution over probability vectors: p(x) = Π xᵢ^(αᵢ - 1) · Γ(Σ αᵢ) / Π Γ(αᵢ).
 
-    Raises ValueError for a scalar concentration.
+    Args:
+        concentration: tensor (…, K), α > 0.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for a scalar, and for parameters outside their constraints.
+
+    Example:
+        >>> ad.distributions.Dirichlet(ad.tensor([1.0, 3.0])).mean
+        tensor([0.2500, 0.7500])
     """
 
     arg_constraints = constraints.of(concentration=constraints.independent(constraints.positive, 1))
@@ -79,7 +87,19 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
-    """p(x) = x^(a - 1) (1 - x)^(b - 1) / B(a, b), where a = `concentration1` and b = `concentration0`."""
+    """Beta distribution over [0, 1]: p(x) = x^(a - 1) (1 - x)^(b - 1) / B(a, b).
+
+    Args:
+        concentration1: number or tensor, a > 0.
+        concentration0: number or tensor, b > 0.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> ad.distributions.Beta(1.0, 3.0).mean
+        tensor(0.2500)
+    """
 
     arg_constraints = constraints.of(concentration1=constraints.positive, concentration0=constraints.positive)
     support: Any = constraints.unit_interval

@@ -16,7 +16,18 @@ from adjoint.functions.creation import creation
 
 
 class Exponential(ExponentialFamily):
-    """p(x) = λ e^(-λx) for x ≥ 0, where λ = `rate`."""
+    """Exponential distribution: p(x) = λ e^(-λx) for x ≥ 0.
+
+    Args:
+        rate: number or tensor, λ > 0.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> ad.distributions.Exponential(2.0).mean
+        tensor(0.5000)
+    """
 
     arg_constraints = constraints.of(rate=constraints.positive)
     support = constraints.nonnegative
@@ -74,7 +85,19 @@ class Exponential(ExponentialFamily):
 
 
 class Laplace(Distribution):
-    """p(x) = e^(-|x - μ|/b) / 2b, where μ = `loc` and b = `scale`."""
+    """Laplace distribution: p(x) = exp(-|x - μ| / b) / 2b.
+
+    Args:
+        loc: number or tensor, the mean μ.
+        scale: number or tensor, b > 0.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> ad.distributions.Laplace(0.0, 1.0).log_prob(ad.tensor(0.0)).exp()
+        tensor(0.5000)
+    """
 
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
     support = constraints.real

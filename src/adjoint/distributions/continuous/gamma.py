@@ -19,7 +19,20 @@ from adjoint.functions.elementwise.pointwise import where
 
 
 class Gamma(ExponentialFamily):
-    """p(x) = βᵅ xᵅ⁻¹ e^(-βx) / Γ(α), of shape α = `concentration` and `rate` β."""
+    """Gamma distribution: p(x) = βᵅ xᵅ⁻¹ e^(-βx) / Γ(α) for x ≥ 0.
+
+    Args:
+        concentration: number or tensor, the shape α > 0.
+        rate: number or tensor, β > 0.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> p = ad.distributions.Gamma(2.0, 4.0)
+        >>> p.mean, p.variance
+        (tensor(0.5000), tensor(0.1250))
+    """
 
     arg_constraints = constraints.of(concentration=constraints.positive, rate=constraints.positive)
     support = constraints.nonnegative

@@ -18,7 +18,20 @@ from adjoint.functions.elementwise.pointwise import where
 
 
 class Uniform(Distribution):
-    """p(x) = 1 / (high - low) over [low, high)."""
+    """Uniform distribution over [low, high): p(x) = 1 / (high - low).
+
+    Args:
+        low: number or tensor, lower bound.
+        high: number or tensor, upper bound, above `low`.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> p = ad.distributions.Uniform(0.0, 4.0)
+        >>> p.mean, p.cdf(ad.tensor(1.0))
+        (tensor(2.), tensor(0.2500))
+    """
 
     has_rsample = True
     low: Tensor

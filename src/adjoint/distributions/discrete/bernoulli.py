@@ -18,7 +18,22 @@ from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
 
 
 class Bernoulli(Chance, ExponentialFamily):
-    """P[1] = p = `probs`, P[0] = 1 - p; or of log-odds `logits`. Raises ValueError unless one of the two is given."""
+    """Bernoulli distribution: 1 with probability p, else 0.
+
+    Args:
+        probs: number or tensor, p in [0, 1]. Default: None.
+        logits: number or tensor, log(p / (1 - p)). Default: None.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError unless exactly one of `probs` and `logits` is given, and for values outside their constraints.
+
+    Example:
+        >>> p = ad.distributions.Bernoulli(0.25)
+        >>> p.mean, p.variance
+        (tensor(0.2500), tensor(0.1875))
+        >>> ad.distributions.Bernoulli(logits=0.0).probs
+        tensor(0.5000)
+    """
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.boolean

@@ -17,7 +17,20 @@ from adjoint.functions.elementwise.float_functions import xlogy
 
 
 class Binomial(Chance):
-    """P[k] = C(n, k) pᵏ (1 - p)ⁿ⁻ᵏ: successes in n = `total_count` trials of chance p = `probs`."""
+    """Binomial distribution: number of successes in n trials of probability p.
+
+    Args:
+        total_count: integer or tensor, n. Default: 1.
+        probs: number or tensor, p in [0, 1]. Default: None.
+        logits: number or tensor, log(p / (1 - p)). Default: None.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError unless exactly one of `probs` and `logits` is given, and for values outside their constraints.
+
+    Example:
+        >>> ad.distributions.Binomial(4, 0.5).log_prob(ad.tensor(2.0)).exp()
+        tensor(0.3750)
+    """
 
     arg_constraints = constraints.of(
         total_count=constraints.nonnegative_integer, probs=constraints.unit_interval, logits=constraints.real
@@ -133,7 +146,18 @@ class NegativeBinomial(Chance):
 
 
 class Poisson(ExponentialFamily):
-    """P[k] = λᵏ e^(-λ) / k!, where λ = `rate`."""
+    """Poisson distribution: P[k] = λᵏ e^(-λ) / k!.
+
+    Args:
+        rate: number or tensor, λ ≥ 0.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError for parameters outside their constraints.
+
+    Example:
+        >>> ad.distributions.Poisson(3.0).log_prob(ad.tensor(0.0))
+        tensor(-3.)
+    """
 
     arg_constraints = constraints.of(rate=constraints.nonnegative)
     support = constraints.nonnegative_integer

@@ -21,9 +21,22 @@ from adjoint.functions.shape.rearrange import broadcast_tensors
 
 
 class Categorical(Distribution):
-    """P[k] = `probs`[k], which are divided by their sum; or ∝ exp(`logits`[k]): k = 0, …, K - 1, the last dimension.
+    """Categorical distribution over the integers 0 to K - 1.
 
-    Raises ValueError unless one of the two is given, of a dimension at least.
+    Args:
+        probs: tensor (…, K), weights that are divided by their sum. Default: None.
+        logits: tensor (…, K), log-probabilities up to a constant. Default: None.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError unless exactly one of `probs` and `logits` is given, and for scalars.
+
+    Example:
+        >>> p = ad.distributions.Categorical(ad.tensor([1.0, 1.0, 2.0]))
+        >>> p.log_prob(ad.tensor(2)).exp()
+        tensor(0.5000)
+        >>> _ = ad.manual_seed(0)
+        >>> p.sample((4,))
+        tensor([2, 2, 1, 2])
     """
 
     arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
@@ -130,7 +143,20 @@ class _OfCategories(Distribution):
 
 
 class OneHotCategorical(_OfCategories):
-    """`Categorical`, with vectors for its values: 1 at k, 0 elsewhere."""
+    """Categorical distribution over one-hot vectors of length K.
+
+    Args:
+        probs: tensor (…, K), weights that are divided by their sum. Default: None.
+        logits: tensor (…, K), log-probabilities up to a constant. Default: None.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError unless exactly one of `probs` and `logits` is given, and for scalars.
+
+    Example:
+        >>> p = ad.distributions.OneHotCategorical(ad.tensor([0.0, 1.0, 0.0]))
+        >>> p.sample()
+        tensor([0., 1., 0.])
+    """
 
     support = constraints.one_hot
     has_enumerate_support = True

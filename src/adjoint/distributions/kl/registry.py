@@ -13,9 +13,18 @@ _FOUND: dict[tuple[type, type], Callable[[Any, Any], Any] | None] = {}
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """KL(p ‖ q) = E[log p(x) - log q(x)] under p: of the shape of the batch.
+    """Return the Kullback-Leibler divergence KL(p ‖ q) = E[log p(x) - log q(x)] under p, one per batch element.
 
-    Raises NotImplementedError where no formula is known for the two.
+    Args:
+        p: Distribution.
+        q: Distribution over the same events.
+
+    Raises: NotImplementedError for a pair of classes without a formula.
+
+    Example:
+        >>> normal = ad.distributions.Normal
+        >>> ad.distributions.kl_divergence(normal(0.0, 1.0), normal(1.0, 1.0))
+        tensor(0.5000)
     """
     kinds = type(p), type(q)
     if kinds not in _FOUND:

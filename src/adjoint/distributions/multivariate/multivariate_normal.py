@@ -32,10 +32,23 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class MultivariateNormal(Distribution):
-    """p(x) = exp(-½ (x - μ)ᵀΣ⁻¹(x - μ)) / √det 2πΣ, where μ = `loc` and Σ = `covariance_matrix`.
+    """Multivariate normal distribution: p(x) = exp(-½ (x - μ)ᵀ Σ⁻¹ (x - μ)) / √det(2πΣ).
 
-    Σ is given as itself, by its inverse `precision_matrix`, or by L = `scale_tril` with LLᵀ = Σ, which costs nothing.
-    Raises ValueError unless it is one of them, a matrix at least, and μ a vector.
+    The Cholesky factor `scale_tril` needs no factorization and is the cheapest parameter.
+
+    Args:
+        loc: tensor (…, n), the mean μ.
+        covariance_matrix: tensor (…, n, n), Σ. Default: None.
+        precision_matrix: tensor (…, n, n), Σ⁻¹. Default: None.
+        scale_tril: tensor (…, n, n), lower triangular L with L Lᵀ = Σ. Default: None.
+        validate_args: False to leave out checks of parameters and samples. Default: None, the global setting.
+
+    Raises: ValueError unless exactly one matrix is given, and for shapes or values that do not fit.
+
+    Example:
+        >>> p = ad.distributions.MultivariateNormal(ad.zeros(2), ad.eye(2))
+        >>> p.log_prob(ad.zeros(2))
+        tensor(-1.8379)
     """
 
     arg_constraints = constraints.of(
