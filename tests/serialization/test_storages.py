@@ -59,6 +59,7 @@ def test_elements_are_written_in_place() -> None:
     assert (x.storage().element_size(), x.storage().untyped().element_size()) == (4, 1)
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 @pytest.mark.parametrize("name", ["Float", "Double", "Half", "BFloat16", "Long", "Bool", "ComplexFloat"])
 def test_made_by_type(name: str) -> None:
     torch = pytest.importorskip("torch")
