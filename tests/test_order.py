@@ -13,7 +13,7 @@ from tests.conftest import speaks_of_torch
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-FILES = ["tests/test_dev.py", "tests/core/test_collector.py", "tests/core/test_tree.py"]
+FILES = ["tests/test_dev.py", "tests/core/runtime/test_gc_pause.py", "tests/core/runtime/test_pytree.py"]
 
 
 def collected(seed: int, *arguments: str, folder: Path = ROOT) -> list[str]:
@@ -56,9 +56,9 @@ def test_fewer_files_keep_their_order() -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("core/test_collector.py", False),
-        ("test_testing.py", True),  # looks for PyTorch within a test
-        ("functions/oracle.py", True),
+        ("core/runtime/test_gc_pause.py", False),
+        ("testing/test_comparison.py", True),  # looks for PyTorch within a test
+        ("support/oracle.py", True),
         ("functions/test_loss.py", True),  # imports what does
         ("serialization/test_safetensors.py", True),
     ],

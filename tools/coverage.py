@@ -18,7 +18,7 @@ HEAD = """# Coverage of PyTorch's names
 
 Made by `tools/coverage.py`. The names are those that PyTorch 2.13 documents in these modules, left out what is for its
 own parts alone: kernels of a library (`cudnn_…`), of quantisation, of its script language. What is here has PyTorch's
-parameters, defaults, types and errors: `tests/functions/test_torch_samples.py` compares functions on PyTorch's own
+parameters, defaults, types and errors: `tests/functions/test_every_function.py` compares functions on PyTorch's own
 samples, and the tests of modules, optimizers, schedules and distributions compare each with its namesake.
 """
 SPARSE = "there are no sparse tensors"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.samples import draw
+from tests.support.samples import draw
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -319,7 +319,7 @@ LEFT_OUT: dict[str, str] = {
         ("sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum"),
         "of numbers, not of tensors",
     ),
-    "vmap": "takes a function: tests/autograd/test_vmap.py compiles it",
+    "vmap": "takes a function: tests/transforms/vmap/test_vmap.py compiles it",
 }  # fmt: skip
 CLOSE = {"float32": 1e-5, "float64": 1e-12}
 

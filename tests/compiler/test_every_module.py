@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from tests.compiler.steps import facts, same_facts
+from tests.support.steps import facts, same_facts
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -259,9 +259,9 @@ BESIDES = {  # classes which no line above can make by itself
     "ModuleList": "test_containers_of_modules",
     "ModuleDict": "test_containers_of_modules",
     "ParameterList": "test_containers_of_modules",
-    "AdaptiveLogSoftmaxWithLoss": "which clusters it computes depends on the targets: tests/nn/test_containers.py",
+    "AdaptiveLogSoftmaxWithLoss": "which clusters it computes depends on the targets: nn/containers/test_containers.py",
     "Container": "warns, and has no forward",
-    "LazyBatchNorm1d": "is a BatchNorm1d after its first call, and so the others; tests/nn/test_lazy.py",
+    "LazyBatchNorm1d": "is a BatchNorm1d after its first call, and so the others; nn/layers/test_lazy.py",
     **{f"LazyBatchNorm{rank}d": "see LazyBatchNorm1d" for rank in (2, 3)},
     **{f"Lazy{kind}{rank}d": "see LazyBatchNorm1d" for kind in LAZY for rank in (1, 2, 3)},
     "LazyLinear": "see LazyBatchNorm1d",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.samples import SAMPLES, Sample
+from tests.support.samples import SAMPLES, Sample
 
 import adjoint as ad
 from adjoint.compiler.compile import CompiledFunction

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.compiler.steps import batches, close, facts, mlp, same_facts, same_state, training
+from tests.support.steps import batches, close, facts, mlp, same_facts, same_state, training
 
 import adjoint as ad
 from adjoint import nn, optim

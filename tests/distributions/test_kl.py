@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.distributions.cases import FACTOR, MATRIX
+from tests.support.distributions import FACTOR, MATRIX
 
 import adjoint as ad
 

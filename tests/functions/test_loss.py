@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.functions.oracle import equal, same, same_error, tensor, torch
+from tests.support.oracle import equal, same, same_error, tensor, torch
 
 import adjoint as ad
 import adjoint.nn.functional as F

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.functions.oracle import torch
+from tests.support.oracle import torch
 
 import adjoint as ad
 from adjoint import nn

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.functions.oracle import equal, torch, weights
+from tests.support.oracle import equal, torch, weights
 
 import adjoint as ad
 

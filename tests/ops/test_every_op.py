@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.samples import COMPLEX, SAMPLES, Sample, declared_ops, draw
+from tests.support.samples import COMPLEX, SAMPLES, Sample, declared_ops, draw
 
 from adjoint import as_tensor, enable_grad
 from adjoint.autograd import grad
@@ -20,13 +20,13 @@ every = pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 smooth = pytest.mark.parametrize("sample", SMOOTH, ids=lambda s: s.name)
 in_both_types = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 
-FOLLOWING = ("standard_gamma", "dirichlet")  # numbers that follow their quantiles: test_reparametrised.py
+FOLLOWING = ("standard_gamma", "dirichlet")  # numbers that follow their quantiles: special/test_implicit_reparam.py
 
 
 def test_every_op_has_a_sample() -> None:
     sampled = {id(s.op) for s in SAMPLES + COMPLEX}
     missing = [name for identity, (name, _) in declared_ops().items() if identity not in sampled]
-    assert not missing, f"add samples for {missing} to tests/ops/samples.py"
+    assert not missing, f"add samples for {missing} to tests/support/samples.py"
 
 
 def test_every_rule_has_a_sample() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compiler.llvm.arrays import Array, Expression, different, evaluate, native_lanes, same_bits
+from tests.support.kernels.lanes import Array, Expression, different, evaluate, native_lanes, same_bits
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I8, I16, I32, I64, U8, from_dtype

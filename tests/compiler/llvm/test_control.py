@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.compiler.llvm.arrays import call, run
+from tests.support.kernels.lanes import call, run
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit import engine, target

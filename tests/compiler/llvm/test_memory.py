@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.compiler.llvm.arrays import Array, native_lanes, run
+from tests.support.kernels.lanes import Array, native_lanes, run
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I32, I64, Reg, from_dtype

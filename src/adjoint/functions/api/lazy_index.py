@@ -1,7 +1,7 @@
 """Functions and methods that few programs use: their modules are imported when a name of theirs is first asked for.
 
 Import time is a promise, so the names stand here before the modules do: a method as a descriptor, in whose place its
-module puts the method itself. tests/functions/test_late.py holds these tables to what the modules publish.
+module puts the method itself. tests/functions/api/test_lazy_index.py holds these tables to what the modules publish.
 """
 
 from __future__ import annotations

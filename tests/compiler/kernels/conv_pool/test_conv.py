@@ -1,0 +1,153 @@
+"""Direct convolution kernels in three directions: NumPy's numbers, for any geometry, on any target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.support.kernels.single import equation
+from tests.support.kernels.windowed import NARROW, check, text_of
+
+from adjoint.compiler.kernels.conv_pool.conv_plan import Convolution
+from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.compiler.llvm.types import F32, F64
+from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
+from adjoint.ops.reduction.reduction import sum
+
+Shape = tuple[int, ...]
+
+# x, weight, stride, padding, dilation, groups
+LAYERS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, int]] = {
+    "first": ((3, 1, 28, 28), (16, 1, 5, 5), (1, 1), (0, 0), (1, 1), 1),
+    "inside": ((2, 16, 12, 12), (32, 16, 3, 3), (1, 1), (0, 0), (1, 1), 1),
+    "same": ((2, 16, 14, 14), (20, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "wide": ((2, 3, 32, 32), (16, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "halving": ((2, 8, 16, 16), (12, 8, 3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "shortcut": ((2, 8, 16, 16), (12, 8, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    "pointwise": ((2, 7, 5, 9), (11, 7, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    "whole": ((9, 6, 5, 5), (10, 6, 5, 5), (1, 1), (0, 0), (1, 1), 1),
+    "depthwise": ((3, 9, 16, 16), (9, 1, 3, 3), (1, 1), (1, 1), (1, 1), 9),
+    "multiplier": ((2, 5, 9, 20), (15, 1, 3, 3), (2, 1), (1, 2), (1, 1), 5),
+    "grouped": ((2, 6, 9, 13), (9, 2, 3, 2), (2, 3), (1, 1), (2, 1), 3),
+    "sparse": ((2, 4, 19, 23), (5, 4, 3, 3), (1, 2), (3, 4), (4, 3), 1),
+    "skipping": ((2, 3, 11, 12), (4, 3, 2, 2), (3, 4), (0, 1), (1, 1), 1),
+    "overhanging": ((2, 2, 4, 3), (3, 2, 2, 3), (1, 1), (4, 5), (1, 1), 1),
+    "tall": ((1, 2, 70, 21), (3, 2, 7, 7), (2, 2), (3, 3), (1, 1), 1),
+    "long": ((2, 3, 100), (5, 3, 9), (1,), (4,), (1,), 1),
+    "line": ((3, 6, 33), (9, 2, 3), (2,), (1,), (2,), 3),
+    "point": ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+}
+layers = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
+narrow = pytest.mark.skipif(host().vector_bits < 512, reason="this machine is narrow itself")
+
+
+def normal(shape: Shape, dtype: Any, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def three_directions(layer: Any, dtype: Any, target: Target | None = None, flat: bool = True) -> None:
+    shape, weights, stride, padding, dilation, groups = layer
+    settings: Any = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    x, weight = normal(shape, dtype, 0), normal(weights, dtype, 1)
+    g = normal(convolution.op.evaluate(x, weight, **settings).shape, dtype, 2)
+    check(convolution, x, weight, target=target, flat=flat, **settings)
+    check(convolution_input, g, weight, shape=shape, target=target, flat=flat, **settings)
+    check(convolution_weight, x, g, shape=weights, target=target, flat=flat, **settings)
+
+
+@layers
+@dtypes
+def test_layers(layer: Any, dtype: Any) -> None:
+    three_directions(layer, dtype)
+
+
+@layers
+def test_layers_with_their_dimensions_apart(layer: Any) -> None:
+    three_directions(layer, np.float32, flat=False)
+
+
+@narrow
+@layers
+def test_layers_on_a_narrow_machine(layer: Any) -> None:
+    assert NARROW.vector_bits < host().vector_bits
+    three_directions(layer, np.float32, NARROW)
+
+
+sizes = st.integers(1, 20)
+few = st.integers(1, 3)
+
+
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_any_geometry(data: Any) -> None:
+    rank = data.draw(st.integers(1, 2))
+    groups, batch, inward, outward = (data.draw(few) for _ in range(4))
+    spatial, taps, stride, dilation = (tuple(data.draw(s) for _ in range(rank)) for s in (sizes, few, few, few))
+    padding = tuple(data.draw(st.integers(0, 4)) for _ in range(rank))
+    assume(all(n + 2 * p > d * (k - 1) for n, p, d, k in zip(spatial, padding, dilation, taps, strict=True)))
+    layer = (
+        (batch, groups * inward, *spatial), (groups * outward, inward, *taps), stride, padding, dilation, groups
+    )  # fmt: skip
+    three_directions(layer, data.draw(st.sampled_from([np.float32, np.float64])), flat=data.draw(st.booleans()))
+
+
+def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
+    settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    one = check(convolution, normal((1, 32, 32, 32), np.float32, 0), normal((64, 32, 3, 3), np.float32, 1), **settings)
+    assert isinstance(one.plan, Convolution)
+    assert one.plan.chunks > 1
+    large = check(convolution, normal((1, 8, 150, 150), np.float32, 0), normal((4, 8, 3, 3), np.float32, 1), **settings)
+    assert isinstance(large.plan, Convolution)
+    assert large.plan.bands > 1
+    assert large.tiles == large.plan.chunks * large.plan.bands
+
+
+def test_a_thread_has_scratch_of_its_own() -> None:
+    settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    value, _, _ = equation(convolution, np.zeros((8, 4, 9, 9), "f4"), np.zeros((4, 4, 3, 3), "f4"), **settings)
+    spatial = plan_spatial(value, host())
+    assert spatial is not None
+    assert spatial.scratch > 0
+    assert spatial.scratch % 64 == 0
+    assert f"mul i64 %thread, {spatial.scratch}" in text_of(spatial, F32)
+
+
+def test_nan_stays_where_its_window_is() -> None:
+    plain: Any = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    x, weight, g = np.ones((1, 1, 20, 20), "f4"), np.ones((1, 1, 3, 3), "f4"), np.ones((2, 1, 18, 18), "f4")
+    x[0, 0, 10, 10] = g[0, 0, 17, 17] = np.nan
+    check(convolution, x, weight, **plain)
+    check(convolution_input, g, weight, shape=(2, 1, 20, 20), **plain)
+    # Behind g's last element, under the mask of a register it shares, lies what must not count.
+    g[0, 0, 17, 17] = 1
+    g[1, 0, 0, 0] = np.nan
+    check(convolution_weight, np.ones((2, 1, 20, 20), "f4"), g, shape=(1, 1, 3, 3), **plain)
+
+
+def test_other_equations_are_left_to_numpy() -> None:
+    plain: Any = {"stride": (1, 1, 1), "padding": (0, 0, 0), "dilation": (1, 1, 1), "groups": 1}
+    volume, _, _ = equation(convolution, np.ones((1, 1, 3, 3, 3)), np.ones((1, 1, 2, 2, 2)), **plain)
+    empty, _, _ = equation(
+        convolution, np.ones((0, 1, 3)), np.ones((1, 1, 2)), stride=(1,), padding=(0,), dilation=(1,), groups=1
+    )
+    total, _, _ = equation(sum, np.ones(3), axes=(0,), keepdims=False)
+    assert [plan_spatial(value, host()) for value in (volume, empty, total)] == [None] * 3
+
+
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "x86_64-linux-gnu"])
+def test_other_machines(triple: str) -> None:
+    target = Target.from_triple(triple)
+    settings: Any = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    value, _, _ = equation(convolution, np.zeros((2, 3, 9, 9)), np.zeros((4, 3, 3, 3)), **settings)
+    spatial = plan_spatial(value, target)
+    assert spatial is not None
+    assert spatial.plan.type == F64
+    assert "f" in target.emit_assembly(text_of(spatial, F64))

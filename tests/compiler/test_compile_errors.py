@@ -1,0 +1,219 @@
+"""Where a step cannot be compiled, the error says so in the user's words, and everything is as it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.steps import batches, mlp, training
+
+import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint import nn, optim
+from adjoint.compiler.ir.graph import TraceError
+
+pytest.importorskip("llvmlite")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.tanh()[0].item() > 1,
+        lambda x: float(x.sum()),
+        lambda x: 1 if x.sum() > 0 else 2,
+        lambda x: x.numpy(),
+        lambda x: x.tolist(),
+        lambda x: range(int(x.sum())),
+        lambda x: np.asarray(x),
+    ],
+    ids=["item", "float", "if", "numpy", "tolist", "int", "asarray"],
+)
+def test_reading_a_value_names_the_line(read: Any) -> None:
+    x = ad.ones(3)
+    told = r"not known while the step is being compiled, at .*test_compile_errors.py:\d+"
+    with pytest.raises(RuntimeError, match=told) as info:
+        ad.compile(lambda x: read(x))(x)
+    assert type(info.value).__name__ == "TraceError"
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_repr_shows_that_a_tensor_is_symbolic_and_str_is_refused() -> None:
+    shown = []
+    ad.compile(lambda x: (shown.append(repr(x * 2)), x)[1])(ad.ones(3))
+    assert shown == ["tensor(<f32[3], symbolic>)"]
+    for text in (str, "{}".format, lambda x: f"loss {x:.3f}"):
+        with pytest.raises(RuntimeError, match="reads the value of a tensor"):
+            ad.compile(lambda x, text=text: (text(x.sum()), x)[1])(ad.ones(3))
+
+
+def test_a_failed_trace_leaves_everything_as_it_was() -> None:
+    model = mlp()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def broken(x: Any, y: Any) -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        raise KeyError("mine")
+
+    x, y = batches(1, 8, 12)[0]
+    training(model, optimizer)(x, y)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    gradients = [p.grad for p in model.parameters()]
+    compiled = ad.compile(broken)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="mine"):
+            compiled(x, y)
+    assert all(p.grad is g for p, g in zip(model.parameters(), gradients, strict=True))
+    for name, p in model.named_parameters():
+        assert isinstance(p.array, np.ndarray)
+        np.testing.assert_array_equal(p.detach().numpy(), before[name].numpy())
+    assert ad.is_grad_enabled()
+    assert not ad.core.runtime.mode.unusual.count
+
+
+def test_shapes_that_do_not_fit_raise_as_they_do_eagerly() -> None:
+    a, b = ad.ones(2, 3), ad.ones(4)
+    for f in (lambda x, y: x + y, lambda x, y: x @ y, lambda x, y: ad.cat([x, y])):
+        messages = []
+        for g in (f, ad.compile(f)):
+            with pytest.raises(RuntimeError) as info:
+                g(a, b)
+            messages.append((type(info.value), str(info.value)))
+        assert messages[0] == messages[1]
+
+
+def test_a_target_out_of_range_raises_before_anything_is_written() -> None:
+    model = mlp()
+    compiled = ad.compile(training(model, optim.SGD(model.parameters(), lr=0.1)))
+    x, y = batches(1, 8, 12)[0]
+    compiled(x, y)
+    before = [p.detach().clone() for p in model.parameters()]
+    bad = y.clone()
+    bad[3] = 7
+    for _ in range(2):
+        with pytest.raises(IndexError, match="Target 7 is out of bounds"):
+            compiled(x, bad)
+    for p, q in zip(model.parameters(), before, strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), q.numpy())
+    compiled(x, y)
+
+
+def test_an_index_out_of_range_raises_the_same_error() -> None:
+    f = lambda x, i: x[i]  # noqa: E731  the same one-liner twice
+    compiled = ad.compile(f)
+    x, good, bad = ad.ones(3), ad.tensor([0, 2]), ad.tensor([0, 10])
+    assert compiled(x, good).tolist() == [1.0, 1.0]
+    for g in (f, compiled):
+        with pytest.raises(IndexError, match="index 10 is out of bounds"):
+            g(x, bad)
+
+
+def test_an_ndarray_as_argument() -> None:
+    with pytest.raises(TypeError, match=r"ndarray.*from_numpy"):
+        ad.compile(lambda x: x * 2)(np.ones(3))
+
+
+def test_backward_inside_into_a_history_outside() -> None:
+    x = ad.ones(3, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="history lies outside of it"):
+        ad.compile(lambda x: x.sum().backward())(x)
+    assert x.grad_fn is not None
+    assert x.grad_fn.name() == "MulBackward0"
+
+
+def test_a_second_backward_from_outside() -> None:
+    w = ad.ones(3, requires_grad=True)
+
+    @ad.compile
+    def step(x: Any) -> Any:
+        loss = (x * w * w).sum()
+        loss.backward()
+        return loss
+
+    loss = step(ad.ones(3))
+    assert loss.grad_fn.name() == "CompiledBackward"
+    with pytest.raises(RuntimeError, match=r"a second time.*inside the compiled step 'step'"):
+        loss.backward()
+    outside = ad.compile(lambda x: (x * w * w).sum())(ad.ones(3))
+    outside.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        outside.backward()
+
+
+def test_a_saved_value_written_by_a_compiled_step_is_noticed() -> None:
+    w = ad.ones(3, requires_grad=True)
+    outside = (w * w).sum()
+
+    @ad.compile
+    def change() -> None:
+        with ad.no_grad():
+            w.mul_(2.0)
+
+    change()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        outside.backward()
+
+
+def test_unknown_options() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'spede'"):
+        ad.compile(lambda x: x, spede=3)
+    assert ad.compile(mode="max-autotune")(lambda x: x + 1)(ad.zeros(1)).item() == 1.0
+    function = lambda x: x  # noqa: E731  identity matters here
+    assert ad.compile(function, disable=True) is function
+
+
+def test_explaining_before_the_first_call() -> None:
+    compiled = ad.compile(lambda x: x)
+    with pytest.raises(RuntimeError, match="not called yet"):
+        compiled.explain()
+
+
+def test_without_llvmlite_the_step_runs_eagerly_and_says_so() -> None:
+    program = (
+        "import sys, warnings\nsys.modules['llvmlite'] = None\nimport adjoint as ad\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    f = ad.compile(lambda x: x * 2)\n    g = ad.compile(lambda x: x * 3)\n"
+        "assert f(ad.ones(2)).tolist() == [2.0, 2.0] and g(ad.ones(1)).item() == 3.0\n"
+        "assert len(caught) == 1 and 'pip install llvmlite' in str(caught[0].message), caught\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    _ = nn
+
+
+def test_an_index_out_of_range_raises_before_state_is_written() -> None:
+    state = ad.zeros(3)
+
+    @ad.compile
+    def count(x: Any, i: Any) -> Any:
+        state.add_(1.0)
+        return ad.index_select(x, 0, i) * 2
+
+    x = ad.ones(3)
+    count(x, ad.tensor([0, 2]))
+    with pytest.raises(IndexError):
+        count(x, ad.tensor([0, 7]))
+    assert state.tolist() == [1.0, 1.0, 1.0]
+    count(x, ad.tensor([1, 1]))
+    assert state.tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.t_(), lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(), lambda x: x.transpose_(0, 1),
+        lambda x: x.as_strided_((2, 2), (1, 3)),
+    ],
+)  # fmt: skip
+def test_what_was_there_before_keeps_its_shape(change: Any) -> None:
+    x, held = ad.arange(12.0).reshape(4, 3), ad.arange(12.0).reshape(4, 3)
+    for step, given in ((lambda x: change(x) * 2, x), (lambda x: x + change(held).sum(), x)):
+        with pytest.raises(TraceError, match=r"_\(\) changes the shape of a tensor from before the step, at .*: use "):
+            ad.compile(step)(given)
+    assert x.shape == held.shape == (4, 3)
+    assert ad.compile(lambda x: change(x.clone()) * 2)(x).equal(change(x.clone()) * 2)
