@@ -30,7 +30,8 @@ def recorded() -> bool:
     return answers.pop()
 
 
-def test_4_19_contexts() -> None:
+@pytest.mark.claim("4.19")
+def test_contexts() -> None:
     assert recorded()
     with ad.no_grad():
         assert not recorded()
@@ -43,7 +44,8 @@ def test_4_19_contexts() -> None:
     assert recorded()
 
 
-def test_4_19_decorators() -> None:
+@pytest.mark.claim("4.19")
+def test_decorators() -> None:
     @ad.no_grad()
     def hidden(x: int, *, y: int = 2) -> tuple[bool, int]:
         """Says what it sees."""
@@ -65,7 +67,8 @@ def test_4_19_decorators() -> None:
         assert not recorded()
 
 
-def test_4_19_set_grad_enabled() -> None:
+@pytest.mark.claim("4.19")
+def test_set_grad_enabled() -> None:
     with ad.set_grad_enabled(False):
         assert not recorded()
         with ad.set_grad_enabled(True):
@@ -90,7 +93,8 @@ def test_4_19_set_grad_enabled() -> None:
     assert not hidden()
 
 
-def test_4_19_exceptions() -> None:
+@pytest.mark.claim("4.19")
+def test_exceptions() -> None:
     for block in (ad.no_grad(), ad.enable_grad(), ad.set_grad_enabled(False)):
         with pytest.raises(KeyError), block:
             raise KeyError
@@ -103,7 +107,8 @@ def test_4_19_exceptions() -> None:
         fail()
 
 
-def test_4_19_recursion() -> None:
+@pytest.mark.claim("4.19")
+def test_recursion() -> None:
     @ad.no_grad()
     def count(n: int) -> int:
         assert not ad.is_grad_enabled()
@@ -116,7 +121,8 @@ def test_4_19_recursion() -> None:
     assert recorded()
 
 
-def test_4_19_a_suspended_generator_keeps_its_mode_to_itself() -> None:
+@pytest.mark.claim("4.19")
+def test_a_suspended_generator_keeps_its_mode_to_itself() -> None:
     seen: list[Any] = []
 
     @ad.no_grad()
@@ -144,7 +150,8 @@ def test_4_19_a_suspended_generator_keeps_its_mode_to_itself() -> None:
     assert seen == [False, False, False]
 
 
-def test_4_19_closing_a_generator() -> None:
+@pytest.mark.claim("4.19")
+def test_closing_a_generator() -> None:
     seen: list[bool] = []
 
     @ad.no_grad()
@@ -164,7 +171,8 @@ def test_4_19_closing_a_generator() -> None:
     assert list(generate()) == [1, 2]
 
 
-def test_4_19_an_exception_in_a_generator_reaches_the_caller() -> None:
+@pytest.mark.claim("4.19")
+def test_an_exception_in_a_generator_reaches_the_caller() -> None:
     @ad.no_grad()
     def generate() -> Iterator[int]:
         yield 1
@@ -176,7 +184,8 @@ def test_4_19_an_exception_in_a_generator_reaches_the_caller() -> None:
         next(steps)
 
 
-def test_4_19_with_inside_a_generator_is_the_users_own() -> None:
+@pytest.mark.claim("4.19")
+def test_with_inside_a_generator_is_the_users_own() -> None:
     def generate() -> Iterator[bool]:
         with ad.no_grad():
             yield recorded()
@@ -185,7 +194,8 @@ def test_4_19_with_inside_a_generator_is_the_users_own() -> None:
         assert list(generate()) == [False]
 
 
-def test_4_19_classes() -> None:
+@pytest.mark.claim("4.19")
+def test_classes() -> None:
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
 
         @ad.no_grad()
@@ -203,7 +213,8 @@ def test_4_19_classes() -> None:
     assert table.thrice(x).requires_grad  # only the making of it
 
 
-def test_4_19_threads() -> None:
+@pytest.mark.claim("4.19")
+def test_threads() -> None:
     seen: dict[str, bool] = {}
 
     def ask(name: str) -> None:
@@ -217,7 +228,8 @@ def test_4_19_threads() -> None:
     assert seen == {"other": True, "this": False}
 
 
-def test_4_19_backward_under_no_grad() -> None:
+@pytest.mark.claim("4.19")
+def test_backward_under_no_grad() -> None:
     x = ad.ones(2, requires_grad=True)
     y = (x * x).sum()
     with ad.no_grad():
@@ -226,7 +238,8 @@ def test_4_19_backward_under_no_grad() -> None:
     assert x.grad is not None
 
 
-def test_4_19_a_switch_within_a_block_ends_with_the_block() -> None:
+@pytest.mark.claim("4.19")
+def test_a_switch_within_a_block_ends_with_the_block() -> None:
     with ad.no_grad():
         ad.set_grad_enabled(True)
         assert recorded()
@@ -241,7 +254,8 @@ def test_4_19_a_switch_within_a_block_ends_with_the_block() -> None:
     ad.set_grad_enabled(True)
 
 
-def test_4_19_coroutines_have_the_mode_only_while_they_run() -> None:
+@pytest.mark.claim("4.19")
+def test_coroutines_have_the_mode_only_while_they_run() -> None:
     seen: list[tuple[str, bool]] = []
 
     @ad.no_grad()
@@ -264,7 +278,8 @@ def test_4_19_coroutines_have_the_mode_only_while_they_run() -> None:
     assert {on for name, on in seen if name != "loud"} == {False}
 
 
-def test_4_19_asynchronous_generators() -> None:
+@pytest.mark.claim("4.19")
+def test_asynchronous_generators() -> None:
     seen: list[Any] = []
 
     @ad.no_grad()
@@ -295,7 +310,8 @@ def test_4_19_asynchronous_generators() -> None:
     assert seen == [False, False, False, False, False, "told", False, False]
 
 
-def test_4_19_numpy_where_nothing_is_recorded() -> None:
+@pytest.mark.claim("4.19")
+def test_numpy_where_nothing_is_recorded() -> None:
     x = ad.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
         x.numpy()
@@ -303,7 +319,8 @@ def test_4_19_numpy_where_nothing_is_recorded() -> None:
         assert x.numpy().tolist() == [1.0, 1.0]
 
 
-def test_4_19_multithreading_is_a_setting_and_no_more() -> None:
+@pytest.mark.claim("4.19")
+def test_multithreading_is_a_setting_and_no_more() -> None:
     assert ad.autograd.is_multithreading_enabled()
     with ad.autograd.set_multithreading_enabled(False):
         assert not ad.autograd.is_multithreading_enabled()
@@ -312,7 +329,8 @@ def test_4_19_multithreading_is_a_setting_and_no_more() -> None:
     assert ad.autograd.is_multithreading_enabled()
 
 
-def test_4_19_what_the_switch_takes() -> None:
+@pytest.mark.claim("4.19")
+def test_what_the_switch_takes() -> None:
     with pytest.raises(TypeError, match="must be bool, not str"):
         ad.set_grad_enabled("no")  # type: ignore[arg-type]
     assert recorded()
@@ -322,7 +340,8 @@ def test_4_19_what_the_switch_takes() -> None:
         assert not recorded()
 
 
-def test_4_19_names() -> None:
+@pytest.mark.claim("4.19")
+def test_names() -> None:
     from adjoint.autograd import grad_mode
 
     assert {"enable_grad", "inference_mode", "no_grad", "set_grad_enabled"} <= set(grad_mode.__all__)

@@ -25,7 +25,8 @@ CREATIONS: list[Callable[[Any], Any]] = [
 ]
 
 
-def test_4_19_contexts_and_decorators() -> None:
+@pytest.mark.claim("4.19")
+def test_contexts_and_decorators() -> None:
     before = unusual.count
     assert not ad.is_inference_mode_enabled()
     with ad.inference_mode():
@@ -54,7 +55,8 @@ def test_4_19_contexts_and_decorators() -> None:
     assert unusual.count == before
 
 
-def test_4_19_inference_mode_is_per_thread() -> None:
+@pytest.mark.claim("4.19")
+def test_inference_mode_is_per_thread() -> None:
     seen: list[bool] = []
     with ad.inference_mode():
         thread = threading.Thread(target=lambda: seen.append(ad.ones(1).is_inference()))
@@ -63,8 +65,9 @@ def test_4_19_inference_mode_is_per_thread() -> None:
     assert seen == [False]
 
 
+@pytest.mark.claim("4.19")
 @pytest.mark.parametrize("make", CREATIONS)
-def test_4_19_what_is_made_there(make: Callable[[Any], Any]) -> None:
+def test_what_is_made_there(make: Callable[[Any], Any]) -> None:
     torch = pytest.importorskip("torch")
     answers = []
     for lib in (ad, torch):
@@ -111,8 +114,9 @@ PHRASES = (
 )
 
 
+@pytest.mark.claim("4.19")
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_4_19_what_is_refused_outside(attempt: Callable[[Any, Any, Any], Any]) -> None:
+def test_what_is_refused_outside(attempt: Callable[[Any, Any, Any], Any]) -> None:
     torch = pytest.importorskip("torch")
     answers = []
     for lib in (ad, torch):
@@ -126,7 +130,8 @@ def test_4_19_what_is_refused_outside(attempt: Callable[[Any, Any, Any], Any]) -
     assert ours == theirs
 
 
-def test_4_19_an_inference_leaf_collects_its_gradient() -> None:
+@pytest.mark.claim("4.19")
+def test_an_inference_leaf_collects_its_gradient() -> None:
     with ad.inference_mode():
         c = ad.ones(3, requires_grad=True)
     s = ad.ones(3, requires_grad=True)
@@ -135,7 +140,8 @@ def test_4_19_an_inference_leaf_collects_its_gradient() -> None:
     assert c.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_4_19_views_of_normal_tensors() -> None:
+@pytest.mark.claim("4.19")
+def test_views_of_normal_tensors() -> None:
     s = ad.ones(2, 3, requires_grad=True)
     a = s.clone()
     with ad.inference_mode():
@@ -152,7 +158,8 @@ def test_4_19_views_of_normal_tensors() -> None:
             use()
 
 
-def test_4_19_a_write_in_inference_mode_counts_for_backward() -> None:
+@pytest.mark.claim("4.19")
+def test_a_write_in_inference_mode_counts_for_backward() -> None:
     s = ad.ones(3, requires_grad=True)
     a = s.clone()
     out = a * a
@@ -163,7 +170,8 @@ def test_4_19_a_write_in_inference_mode_counts_for_backward() -> None:
         out.sum().backward()
 
 
-def test_4_19_a_function_cannot_save_them_either() -> None:
+@pytest.mark.claim("4.19")
+def test_a_function_cannot_save_them_either() -> None:
     class Scale(ad.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, y: Any) -> Any:
@@ -181,7 +189,8 @@ def test_4_19_a_function_cannot_save_them_either() -> None:
         Scale.apply(ad.ones(3, requires_grad=True), c)
 
 
-def test_4_19_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> None:
+@pytest.mark.claim("4.19")
+def test_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> None:
     def step(x: Any) -> Any:
         y = x * 2
         y[0] = 5.0
@@ -195,7 +204,8 @@ def test_4_19_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> Non
         assert ad.compile(step)(x).tolist() == step(x).tolist() == [6.0, 3.0, 3.0]
 
 
-def test_4_19_no_gradient_is_lost_in_a_view_whose_base_was_written() -> None:
+@pytest.mark.claim("4.19")
+def test_no_gradient_is_lost_in_a_view_whose_base_was_written() -> None:
     x = ad.ones(3, requires_grad=True)
     base: Any = x * 1
     with ad.inference_mode():

@@ -1,4 +1,4 @@
-"""The same seed and the same program give PyTorch's losses, eager and compiled (behaviours of part 1)."""
+"""The same seed and the same program give PyTorch's losses, eager and compiled."""
 
 from __future__ import annotations
 

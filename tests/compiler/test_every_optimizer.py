@@ -137,7 +137,8 @@ def test_complex_parameters(name: str) -> None:
     assert abs(ours - theirs).max().item() < 1e-12
 
 
-def test_U2_one_cycle_for_a_thousand_steps_is_one_compilation() -> None:
+@pytest.mark.claim("U2")
+def test_one_cycle_for_a_thousand_steps_is_one_compilation() -> None:
     def cycle(optimizer: Any) -> Any:
         return lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=1001)
 

@@ -46,7 +46,7 @@ def test_cnn_with_running_statistics_and_random_masks() -> None:
     assert compiled.compilations == 1
 
 
-def test_the_program_of_the_design_document() -> None:
+def test_a_model_learns_by_one_compiled_step() -> None:
     model = nn.Sequential(nn.Linear(12, 20), nn.ReLU(), nn.Linear(20, 3))
     optimizer = optim.Adam(model.parameters(), lr=1e-2)
 

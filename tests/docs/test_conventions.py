@@ -62,7 +62,8 @@ def number(text: str) -> Any:
     return eval(text, dict(NUMBERS))
 
 
-def test_0_W8_the_page_shows_the_walk_as_it_runs() -> None:
+@pytest.mark.claim("0.W8")
+def test_the_page_shows_the_walk_as_it_runs() -> None:
     page = PAGE.read_text(encoding="utf-8")
     shown = [line for line in page.splitlines() if line.startswith("Step(")]
     nodes = [line.removeprefix("Step(").partition(",")[0] for line in shown]

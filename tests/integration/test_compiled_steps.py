@@ -1,4 +1,4 @@
-"""The contract's rows about compiled steps, and the promises U1 to U6."""
+"""What is claimed of compiled steps: one program for a whole step, no stale Python, reasons for all that is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from adjoint import nn, optim
 pytest.importorskip("llvmlite")
 
 
-def test_1_29_what_is_cheap_is_recomputed_and_nothing_is_saved() -> None:
+@pytest.mark.claim("1.29")
+def test_what_is_cheap_is_recomputed_and_nothing_is_saved() -> None:
     x = ad.randn(1000, dtype=ad.float64, requires_grad=True)
     compiled = ad.compile(lambda x: x.sin().exp().sum())
     loss = compiled(x)
@@ -30,7 +31,8 @@ def test_1_29_what_is_cheap_is_recomputed_and_nothing_is_saved() -> None:
     np.testing.assert_allclose(found.numpy(), x.grad.numpy(), rtol=1e-14)
 
 
-def test_3_1_a_chain_is_one_loop_without_temporaries() -> None:
+@pytest.mark.claim("3.1")
+def test_a_chain_is_one_loop_without_temporaries() -> None:
     t0, t1 = ad.randn(2, 3, 4), ad.randn(2, 3, 4)
     compiled = ad.compile(lambda a, b: a + b + b)
     np.testing.assert_array_equal(compiled(t0, t1).numpy(), (t0 + t1 + t1).numpy())
@@ -39,7 +41,8 @@ def test_3_1_a_chain_is_one_loop_without_temporaries() -> None:
     assert program.binding.plan.size == 0, "nothing lies between operands and result"
 
 
-def test_4_1_a_module_compiles_its_own_calls() -> None:
+@pytest.mark.claim("4.1")
+def test_a_module_compiles_its_own_calls() -> None:
     model = mlp()
     assert model._compiled_call_impl is None
     assert type(model).__call__ is nn.Module._wrapped_call_impl
@@ -52,7 +55,8 @@ def test_4_1_a_module_compiles_its_own_calls() -> None:
     np.testing.assert_allclose(ad.compile(mlp())(x).shape, expected.shape)
 
 
-def test_4_4_equations_carry_the_path_of_their_module() -> None:
+@pytest.mark.claim("4.4")
+def test_equations_carry_the_path_of_their_module() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -67,7 +71,8 @@ def test_4_4_equations_carry_the_path_of_their_module() -> None:
     assert {"Net.fc1", "Net.fc2", "Net"} <= modules
 
 
-def test_4_23_a_second_call_traces_and_compiles_nothing_and_a_hook_takes_effect() -> None:
+@pytest.mark.claim("4.23")
+def test_a_second_call_traces_and_compiles_nothing_and_a_hook_takes_effect() -> None:
     model = mlp()
     compiled = ad.compile(model)
     x = ad.randn(2, 12)
@@ -106,7 +111,8 @@ def made(count: int) -> tuple[Any, Any, Any]:
     return model, optimizer, optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=count)
 
 
-def test_u1_a_whole_step_is_one_program_and_u2_a_schedule_never_recompiles() -> None:
+@pytest.mark.claim("U1", "U2")
+def test_a_whole_step_is_one_program_and_a_schedule_never_recompiles() -> None:
     ours, eager = made(1001), made(1001)
     compiled, plain = ad.compile(whole_step(*ours)), whole_step(*eager)
     x, y = ad.randn(8, 12), ad.randint(0, 3, (8,))
@@ -119,7 +125,8 @@ def test_u1_a_whole_step_is_one_program_and_u2_a_schedule_never_recompiles() -> 
     assert ours[2].last_epoch == 1000
 
 
-def test_u3_hooks_a_replaced_forward_and_a_changed_attribute_take_effect() -> None:
+@pytest.mark.claim("U3")
+def test_hooks_a_replaced_forward_and_a_changed_attribute_take_effect() -> None:
     model = mlp()
     model.gain = 1.0  # type: ignore[assignment]
     compiled = ad.compile(lambda x: model(x) * model.gain)
@@ -137,7 +144,8 @@ def test_u3_hooks_a_replaced_forward_and_a_changed_attribute_take_effect() -> No
         )
 
 
-def test_u4_double_backward_inside_and_outside() -> None:
+@pytest.mark.claim("U4")
+def test_double_backward_inside_and_outside() -> None:
     def f(x: Any) -> Any:
         return (x**3).sum()
 
@@ -158,7 +166,8 @@ def test_u4_double_backward_inside_and_outside() -> None:
     assert [g.item(), h.item(), k.item()] == [12.0, 12.0, 6.0]
 
 
-def test_u5_every_boundary_has_a_reason_and_a_line() -> None:
+@pytest.mark.claim("U5")
+def test_every_boundary_has_a_reason_and_a_line() -> None:
     model, optimizer, schedule = made(10)
     compiled = ad.compile(whole_step(model, optimizer, schedule))
     compiled(ad.randn(8, 12), ad.randint(0, 3, (8,)))
@@ -170,7 +179,8 @@ def test_u5_every_boundary_has_a_reason_and_a_line() -> None:
         assert entry["lines"]
 
 
-def test_u6_a_recompilation_is_explained() -> None:
+@pytest.mark.claim("U6")
+def test_a_recompilation_is_explained() -> None:
     options = {"scale": 2}
 
     def step(x: Any, mask: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""NumPy's and SciPy's functions called on tensors (U22): the values are NumPy's, the gradients pass through."""
+"""NumPy's and SciPy's functions called on tensors: the values are NumPy's, the gradients pass through."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import adjoint as ad
 from adjoint.interop.numpy.function_protocol import TABLES
 from adjoint.interop.numpy.ufuncs import CALLS
 
+pytestmark = pytest.mark.claim("U22")
 A = np.array([[1.3, 2.1, 0.4], [0.7, 3.2, 1.9]])
 B = np.array([[0.6, 1.1, 2.4], [1.7, 0.2, 0.9]])
 V = np.array([0.3, 1.2, 0.8])

@@ -301,7 +301,8 @@ def test_reset_parameters_draws_anew() -> None:
         equal([p.detach() for p in ours.parameters()], [p.detach() for p in theirs.parameters()], factor=0)
 
 
-def test_4_16_sample_net() -> None:
+@pytest.mark.claim("4.16")
+def test_sample_net() -> None:
     net = ad.nn.Sequential(ad.nn.Linear(3072, 128), ad.nn.ReLU(), ad.nn.Linear(128, 10))
     out = net(ad.randn(32, 3072))
     assert tuple(out.shape) == (32, 10)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import adjoint as ad
 
@@ -32,7 +33,8 @@ def in_threads(work: Callable[[int], None]) -> None:
     assert not errors
 
 
-def test_0_W7_shared_trunk() -> None:
+@pytest.mark.claim("0.W7")
+def test_shared_trunk() -> None:
     x = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
     trunk = x * x * 3.0  # each backward adds 6x, weighted
     trunk.sum().backward(retain_graph=True)
@@ -47,7 +49,8 @@ def test_0_W7_shared_trunk() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), [6.0 * total, 12.0 * total])
 
 
-def test_0_W7_one_shared_root() -> None:
+@pytest.mark.claim("0.W7")
+def test_one_shared_root() -> None:
     x = ad.tensor(2.0, dtype=ad.float64, requires_grad=True)
     y = x * x
 

@@ -1,4 +1,4 @@
-"""Pitfalls 25 and 26: threads that share leaves, graphs and nothing else, and processes that fork in mid-training."""
+"""Threads that share leaves, graphs and nothing else, and processes that fork in mid-training."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def in_threads(work: Callable[[int], None]) -> None:
         raise errors[0]
 
 
+@pytest.mark.claim("P25", "U18")
 @pytest.mark.parametrize("size", [1, 16, 3000])
-def test_pitfall_25_u18_a_shared_leaf(size: int) -> None:
+def test_a_shared_leaf(size: int) -> None:
     x = ad.ones(size, dtype=ad.float64, requires_grad=True)
     rounds = ROUNDS if size < 1000 else ROUNDS // 10
 
@@ -49,7 +50,8 @@ def test_pitfall_25_u18_a_shared_leaf(size: int) -> None:
     assert set(x.grad.tolist()) == {2.0 * rounds * sum(range(1, THREADS + 1))}
 
 
-def test_pitfall_25_u18_a_shared_graph() -> None:
+@pytest.mark.claim("P25", "U18")
+def test_a_shared_graph() -> None:
     x = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
     trunk = x * x * 2.0
 
@@ -65,7 +67,8 @@ def test_pitfall_25_u18_a_shared_graph() -> None:
     assert x.grad.tolist() == [4.0 * total, 8.0 * total]
 
 
-def test_pitfall_25_u18_hooks_and_retained_gradients() -> None:
+@pytest.mark.claim("P25", "U18")
+def test_hooks_and_retained_gradients() -> None:
     x = ad.ones(2, dtype=ad.float64, requires_grad=True)
     calls: list[int] = []
     x.register_hook(lambda g: g * 2.0)
@@ -83,7 +86,8 @@ def test_pitfall_25_u18_hooks_and_retained_gradients() -> None:
     assert len(calls) == THREADS * ROUNDS // 4
 
 
-def test_pitfall_25_u18_modes_are_of_the_thread() -> None:
+@pytest.mark.claim("P25", "U18")
+def test_modes_are_of_the_thread() -> None:
     x = ad.ones(2, requires_grad=True)
     modes = [ad.no_grad, ad.enable_grad, ad.inference_mode]
 
@@ -106,7 +110,8 @@ def test_pitfall_25_u18_modes_are_of_the_thread() -> None:
     in_threads(work)
 
 
-def test_pitfall_25_u18_writes_in_place_by_many() -> None:
+@pytest.mark.claim("P25", "U18")
+def test_writes_in_place_by_many() -> None:
     def work(number: int) -> None:
         x = ad.full((4,), float(number + 1), dtype=ad.float64, requires_grad=True)
         for _ in range(ROUNDS // 4):
@@ -161,6 +166,7 @@ print("same")
 """
 
 
+@pytest.mark.claim("P26")
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize(
     "prepare",
@@ -172,11 +178,12 @@ print("same")
     ],
     ids=["eager", "compiled", "after a thread", "after a large product"],
 )
-def test_pitfall_26_parent_and_child_train_on(prepare: str, inside: bool) -> None:
+def test_parent_and_child_train_on(prepare: str, inside: bool) -> None:
     assert run(TRAINING.format(prepare=prepare, inside=inside)) == "same"
 
 
-def test_pitfall_26_fork_in_a_hook() -> None:
+@pytest.mark.claim("P26")
+def test_fork_in_a_hook() -> None:
     """In the midst of backward: both walk on."""
     program = """
 import os
@@ -200,7 +207,8 @@ print("same")
     assert run(program) == "same"
 
 
-def test_pitfall_26_the_collected_numbers_do_not_depend_on_the_fork() -> None:
+@pytest.mark.claim("P26")
+def test_the_collected_numbers_do_not_depend_on_the_fork() -> None:
     program = """
 import os, numpy as np
 import adjoint as ad

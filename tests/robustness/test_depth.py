@@ -1,4 +1,4 @@
-"""Pitfall 22: deep graphs are walked, differentiated twice and freed in linear time, on a stack of 256 KB."""
+"""Deep graphs are walked, differentiated twice and freed in linear time, on a stack of 256 KB."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def links(kind: str) -> tuple[int, Callable[[Any], Any]]:
     }[kind]
 
 
+@pytest.mark.claim("P22")
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("kind", ["sums", "diamonds", "views", "slices", "in place", "saved", "pieces"])
-def test_pitfall_22_chains(kind: str, depth: int) -> None:
+def test_chains(kind: str, depth: int) -> None:
     nodes, link = links(kind)
 
     def work() -> None:
@@ -64,8 +65,9 @@ def test_pitfall_22_chains(kind: str, depth: int) -> None:
     in_small_thread(work)
 
 
+@pytest.mark.claim("P22")
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_pitfall_22_double_backward(depth: int) -> None:
+def test_double_backward(depth: int) -> None:
     def work() -> None:
         x = ad.tensor([3.0], requires_grad=True)
         y = x * x
@@ -78,8 +80,9 @@ def test_pitfall_22_double_backward(depth: int) -> None:
     in_small_thread(work)
 
 
+@pytest.mark.claim("P22")
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_pitfall_22_dropped_without_backward(depth: int) -> None:
+def test_dropped_without_backward(depth: int) -> None:
     def work() -> None:
         y = ad.tensor([1.0], requires_grad=True)
         for _ in range(depth):
@@ -89,7 +92,8 @@ def test_pitfall_22_dropped_without_backward(depth: int) -> None:
     in_small_thread(work)
 
 
-def test_pitfall_22_each_node_runs_once() -> None:
+@pytest.mark.claim("P22")
+def test_each_node_runs_once() -> None:
     x = ad.tensor(1.0, dtype=ad.float64, requires_grad=True)
     y, runs = x * 1.0, []
     for _ in range(60):  # 2^60 paths

@@ -1,4 +1,4 @@
-"""Pitfalls 2 and 3: memory that NumPy sees too is written behind our back, may not be written, or is laid out oddly."""
+"""Memory that NumPy sees too is written behind our back, may not be written, or is laid out oddly."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ def gradient(f: Callable[[Any], Any], values: Any) -> Any:
     return x.grad.numpy()
 
 
+@pytest.mark.claim("P2")
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("save", SAVERS)
 @pytest.mark.parametrize("expose", ["detach", "data", "asarray", "from_numpy", "as_tensor", "Tensor", "a view"])
-def test_pitfall_2_what_numpy_sees_is_saved_as_a_copy(expose: str, save: str, write: str) -> None:
+def test_what_numpy_sees_is_saved_as_a_copy(expose: str, save: str, write: str) -> None:
     values = np.array([1.0, 2.0, 0.5, 1.5], np.float32 if expose == "Tensor" else np.float64)  # whose type it keeps
     if expose in ("from_numpy", "as_tensor", "Tensor"):
         array = values.copy()
@@ -88,10 +89,11 @@ def test_pitfall_2_what_numpy_sees_is_saved_as_a_copy(expose: str, save: str, wr
     np.testing.assert_array_equal(x.grad.numpy(), gradient(SAVERS[save], values))
 
 
+@pytest.mark.claim("P2")
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("save", [name for name in SAVERS if name not in ("of two", "in place")])
-def test_pitfall_2_a_write_into_what_was_saved_before_is_noticed(save: str, write: str, kept: bool) -> None:
+def test_a_write_into_what_was_saved_before_is_noticed(save: str, write: str, kept: bool) -> None:
     x = ad.tensor([1.0, 2.0, 0.5, 1.5], dtype=ad.float64, requires_grad=True)
     h = x * 1.0
     y = SAVERS[save](h).sum()
@@ -103,9 +105,10 @@ def test_pitfall_2_a_write_into_what_was_saved_before_is_noticed(save: str, writ
         y.backward()
 
 
+@pytest.mark.claim("P2")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("result", [lambda x: x.exp(), Exponential.apply, lambda x: x.sigmoid(), lambda x: x.tanh()])
-def test_pitfall_2_a_result_that_was_saved(result: Callable[[Any], Any], size: int) -> None:
+def test_a_result_that_was_saved(result: Callable[[Any], Any], size: int) -> None:
     x = ad.full((size,), 0.5, requires_grad=True)
     y = result(x)
     array = y.detach().numpy()
@@ -114,8 +117,9 @@ def test_pitfall_2_a_result_that_was_saved(result: Callable[[Any], Any], size: i
         y.sum().backward()
 
 
+@pytest.mark.claim("P2")
 @pytest.mark.parametrize("size", SIZES)
-def test_pitfall_2_reading_is_free(size: int) -> None:
+def test_reading_is_free(size: int) -> None:
     x = ad.full((size,), 0.5, requires_grad=True)
     y = x.exp()
     array = y.detach().numpy()
@@ -125,7 +129,8 @@ def test_pitfall_2_reading_is_free(size: int) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
 
 
-def test_pitfall_2_a_view_outlives_what_it_is_a_view_of() -> None:
+@pytest.mark.claim("P2")
+def test_a_view_outlives_what_it_is_a_view_of() -> None:
     x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
     tail = x.detach().numpy()[1:][1:]
     gc.collect()
@@ -135,7 +140,8 @@ def test_pitfall_2_a_view_outlives_what_it_is_a_view_of() -> None:
     assert x.grad.tolist() == [2.0, 4.0, 6.0]
 
 
-def test_pitfall_2_a_part_that_was_given_away() -> None:
+@pytest.mark.claim("P2")
+def test_a_part_that_was_given_away() -> None:
     x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
     h = x * 1.0
     y = (h * h).sum()
@@ -145,7 +151,8 @@ def test_pitfall_2_a_part_that_was_given_away() -> None:
         y.backward()
 
 
-def test_pitfall_2_only_a_part_was_made_ours() -> None:
+@pytest.mark.claim("P2")
+def test_only_a_part_was_made_ours() -> None:
     whole = np.arange(6.0)
     w = ad.ones(3, dtype=ad.float64, requires_grad=True)
     y = (ad.from_numpy(whole[:3]) * w + ad.from_numpy(whole[3:]) * w).sum()
@@ -154,7 +161,8 @@ def test_pitfall_2_only_a_part_was_made_ours() -> None:
     assert w.grad.tolist() == [3.0, 5.0, 7.0]
 
 
-def test_pitfall_2_a_read_only_view_of_what_is_written() -> None:
+@pytest.mark.claim("P2")
+def test_a_read_only_view_of_what_is_written() -> None:
     array = np.ones(3)
     shown = array.view()
     shown.flags.writeable = False
@@ -165,7 +173,8 @@ def test_pitfall_2_a_read_only_view_of_what_is_written() -> None:
     assert w.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_pitfall_2_memory_of_others() -> None:
+@pytest.mark.claim("P2")
+def test_memory_of_others() -> None:
     memory = bytearray(np.ones(3).tobytes())
     w = ad.ones(3, dtype=ad.float64, requires_grad=True)
     y = (ad.from_numpy(np.frombuffer(memory)) * w).sum()
@@ -174,7 +183,8 @@ def test_pitfall_2_memory_of_others() -> None:
     assert w.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_pitfall_2_an_array_as_operand() -> None:
+@pytest.mark.claim("P2")
+def test_an_array_as_operand() -> None:
     array = np.array([2.0, 3.0])
     w = ad.ones(2, dtype=ad.float64, requires_grad=True)
     y = (w * array + array * w + ad.maximum(w, array * 0) + w / array).sum()
@@ -183,8 +193,9 @@ def test_pitfall_2_an_array_as_operand() -> None:
     np.testing.assert_allclose(w.grad.numpy(), [4.0 + 1 + 1 / 2, 6.0 + 1 + 1 / 3])
 
 
+@pytest.mark.claim("P2")
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_pitfall_2_an_index_that_changes(wrapped: bool) -> None:
+def test_an_index_that_changes(wrapped: bool) -> None:
     at = np.array([0, 2])
     x = ad.arange(3, dtype=ad.float64, requires_grad=True)
     index = ad.from_numpy(at) if wrapped else at
@@ -194,6 +205,7 @@ def test_pitfall_2_an_index_that_changes(wrapped: bool) -> None:
     assert x.grad.tolist() == [3.0, 0.0, 3.0]
 
 
+@pytest.mark.claim("P2")
 @pytest.mark.parametrize(
     "seen",
     [
@@ -205,7 +217,7 @@ def test_pitfall_2_an_index_that_changes(wrapped: bool) -> None:
         lambda x: x.narrow(0, 0, 4).detach().expand(4),
     ],
 )
-def test_pitfall_2_whichever_tensor_sees_the_memory(seen: Callable[[Any], Any]) -> None:
+def test_whichever_tensor_sees_the_memory(seen: Callable[[Any], Any]) -> None:
     x = ad.tensor([1.0, 2.0, 3.0, 4.0])
     other, w = seen(x), ad.ones(4, requires_grad=True)
     for given, saved in ((x, other), (other, x)):
@@ -217,7 +229,8 @@ def test_pitfall_2_whichever_tensor_sees_the_memory(seen: Callable[[Any], Any]) 
         assert w.grad.tolist() == before
 
 
-def test_pitfall_2_second_derivatives_keep_the_leaf() -> None:
+@pytest.mark.claim("P2")
+def test_second_derivatives_keep_the_leaf() -> None:
     array = np.array([1.0, 2.0])
     x = ad.from_numpy(array).requires_grad_()
     (g,) = ad.autograd.grad((x * x * x).sum(), x, create_graph=True)
@@ -226,7 +239,8 @@ def test_pitfall_2_second_derivatives_keep_the_leaf() -> None:
     assert gg.tolist() == [6.0, 12.0]
 
 
-def test_pitfall_2_our_own_writes_name_their_own_line() -> None:
+@pytest.mark.claim("P2")
+def test_our_own_writes_name_their_own_line() -> None:
     x = ad.tensor([1.0, 2.0], requires_grad=True)
     h = x * 1.0
     y = (h * h).sum()
@@ -237,7 +251,8 @@ def test_pitfall_2_our_own_writes_name_their_own_line() -> None:
     assert array[0] == 2.0
 
 
-def test_pitfall_2_a_write_before_anything_is_saved_counts() -> None:
+@pytest.mark.claim("P2")
+def test_a_write_before_anything_is_saved_counts() -> None:
     array = np.array([1.0, 2.0])
     x = ad.from_numpy(array).requires_grad_()
     array[:] = 3.0
@@ -247,7 +262,8 @@ def test_pitfall_2_a_write_before_anything_is_saved_counts() -> None:
     assert x.grad.tolist() == [14.0, 14.0]
 
 
-def test_pitfall_2_nothing_is_remembered_of_what_nobody_sees() -> None:
+@pytest.mark.claim("P2")
+def test_nothing_is_remembered_of_what_nobody_sees() -> None:
     gc.collect()
     before, sealed = len(exposed), sum(len(w.seals) for w in writes.by_memory.values())
     x = ad.ones(3, requires_grad=True)
@@ -260,7 +276,8 @@ def test_pitfall_2_nothing_is_remembered_of_what_nobody_sees() -> None:
     assert sum(len(w.seals) for w in writes.by_memory.values()) == sealed
 
 
-def test_pitfall_3_read_only_arrays_are_never_written() -> None:
+@pytest.mark.claim("P3")
+def test_read_only_arrays_are_never_written() -> None:
     for array in (np.frombuffer(np.ones(3).tobytes()), np.broadcast_to(np.ones(1), (3,))):
         x = ad.from_numpy(array)
         for write in (x.zero_, lambda x=x: x.add_(1.0), lambda x=x: x.__setitem__(0, 2.0), x[1:].zero_):
@@ -274,12 +291,13 @@ def test_pitfall_3_read_only_arrays_are_never_written() -> None:
         assert x.grad.tolist() == [4.0, 4.0, 4.0]
 
 
+@pytest.mark.claim("P3")
 @pytest.mark.parametrize(
     "array",
     [np.arange(6.0)[::-1], np.arange(6.0).reshape(2, 3)[:, ::-1], np.arange(6.0).reshape(2, 3).T[::-1]],
     ids=["reversed", "mirrored", "mirrored transpose"],
 )
-def test_pitfall_3_negative_strides(array: Any) -> None:
+def test_negative_strides(array: Any) -> None:
     with pytest.raises(ValueError, match="stride"):
         ad.from_numpy(array)
     for x in (ad.tensor(array, requires_grad=True), ad.as_tensor(array).requires_grad_()):
@@ -288,16 +306,18 @@ def test_pitfall_3_negative_strides(array: Any) -> None:
         np.testing.assert_array_equal(x.grad.numpy(), 2 * array)
 
 
+@pytest.mark.claim("P3")
 @pytest.mark.parametrize("kind", [">f8", ">f4", ">i4"])
-def test_pitfall_3_big_endian(kind: str) -> None:
+def test_big_endian(kind: str) -> None:
     array = np.arange(3).astype(kind)
     with pytest.raises(ValueError, match="byte order"):
         ad.from_numpy(array)
     assert ad.tensor(array).tolist() == ad.as_tensor(array).tolist() == [0, 1, 2]
 
 
+@pytest.mark.claim("P3")
 @pytest.mark.parametrize("view", [lambda a: a.T, lambda a: a[::2, 1:], lambda a: a[:, None], lambda a: a[1]])
-def test_pitfall_3_strided_memory_is_shared(view: Callable[[Any], Any]) -> None:
+def test_strided_memory_is_shared(view: Callable[[Any], Any]) -> None:
     array = np.arange(12.0).reshape(4, 3)
     x = ad.from_numpy(view(array))
     array += 1.0

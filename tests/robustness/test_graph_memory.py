@@ -253,7 +253,8 @@ def test_nothing_is_left_after_a_collection(loop: Callable[[], Iterator[None]]) 
     assert len(gc.get_objects()) - objects < 50
 
 
-def test_2_11_values_are_freed_as_the_walk_goes() -> None:
+@pytest.mark.claim("2.11")
+def test_values_are_freed_as_the_walk_goes() -> None:
     n, depth = 100_000, 50
     x = ad.ones(n, requires_grad=True)
     ad.sin(x).sum().backward()  # the first pass of a process also loads modules

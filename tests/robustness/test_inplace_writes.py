@@ -1,4 +1,4 @@
-"""Pitfalls 1 and 4: writes in place into what backward needs, through whatever sees it, and writes that overlap."""
+"""Writes in place into what backward needs, through whatever sees it, and writes that overlap."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.claim("P1")
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("write", WRITES)
-def test_pitfall_1_what_backward_needs_was_written(write: str, recorded: bool) -> None:
+def test_what_backward_needs_was_written(write: str, recorded: bool) -> None:
     x = ad.tensor([1.0, 2.0, 0.5, 1.5], requires_grad=True)
     y = x.exp()
     z = y * 1.0
@@ -38,8 +39,9 @@ def test_pitfall_1_what_backward_needs_was_written(write: str, recorded: bool) -
         z.sum().backward()
 
 
+@pytest.mark.claim("P1")
 @pytest.mark.parametrize("write", WRITES)
-def test_pitfall_1_what_backward_does_not_need_may_be_written(write: str) -> None:
+def test_what_backward_does_not_need_may_be_written(write: str) -> None:
     x = ad.tensor([1.0, 2.0, 0.5, 1.5], requires_grad=True)
     y = x + 1.0
     z = y * 2.0
@@ -49,8 +51,9 @@ def test_pitfall_1_what_backward_does_not_need_may_be_written(write: str) -> Non
     assert x.grad.tolist() == [2.0] * 4
 
 
+@pytest.mark.claim("P1")
 @pytest.mark.parametrize("write", ["itself", "view", "view of a view", "index", "mask", "positions"])
-def test_pitfall_1_the_history_of_a_write_is_right(write: str) -> None:
+def test_the_history_of_a_write_is_right(write: str) -> None:
     def f(x: Any) -> Any:
         y = x * 3.0
         view = y[1:]
@@ -60,8 +63,9 @@ def test_pitfall_1_the_history_of_a_write_is_right(write: str) -> None:
     gradcheck(f, [ad.tensor([1.0, 2.0, 0.5, 1.5], dtype=ad.float64, requires_grad=True)])
 
 
+@pytest.mark.claim("P1")
 @pytest.mark.parametrize("write", [lambda x: x.add_(1.0), lambda x: x[1:].zero_(), lambda x: x.__setitem__(0, 1.0)])
-def test_pitfall_1_a_leaf_is_not_written(write: Callable[[Any], Any]) -> None:
+def test_a_leaf_is_not_written(write: Callable[[Any], Any]) -> None:
     x = ad.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         write(x)
@@ -78,9 +82,10 @@ OVERLAPS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.claim("P4")
 @pytest.mark.parametrize("size", [4, 300])
 @pytest.mark.parametrize("overlap", OVERLAPS)
-def test_pitfall_4_overlapping_writes_read_what_was_there_before(overlap: str, size: int) -> None:
+def test_overlapping_writes_read_what_was_there_before(overlap: str, size: int) -> None:
     write, expected = OVERLAPS[overlap]
     start = np.random.default_rng(0).standard_normal((size, size))
     t = ad.tensor(start)
@@ -88,8 +93,9 @@ def test_pitfall_4_overlapping_writes_read_what_was_there_before(overlap: str, s
     np.testing.assert_allclose(t.numpy(), expected(start), rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.claim("P4")
 @pytest.mark.parametrize("size", [4, 300])
-def test_pitfall_4_out_that_overlaps_an_operand_in_part_is_refused(size: int) -> None:
+def test_out_that_overlaps_an_operand_in_part_is_refused(size: int) -> None:
     start = np.random.default_rng(0).standard_normal((size, size))
     t = ad.tensor(start)
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
@@ -97,8 +103,9 @@ def test_pitfall_4_out_that_overlaps_an_operand_in_part_is_refused(size: int) ->
     np.testing.assert_array_equal(t.numpy(), start)
 
 
+@pytest.mark.claim("P4")
 @pytest.mark.parametrize("overlap", [name for name in OVERLAPS if "into" not in name])
-def test_pitfall_4_their_gradients_are_right(overlap: str) -> None:
+def test_gradients_of_overlapping_writes_are_right(overlap: str) -> None:
     def f(x: Any) -> Any:
         t = x * 2.0
         OVERLAPS[overlap][0](t)
@@ -107,6 +114,7 @@ def test_pitfall_4_their_gradients_are_right(overlap: str) -> None:
     gradcheck(f, [ad.tensor(np.random.default_rng(1).standard_normal((3, 3)), requires_grad=True)])
 
 
+@pytest.mark.claim("P4")
 @pytest.mark.parametrize(
     "write",
     [
@@ -118,7 +126,7 @@ def test_pitfall_4_their_gradients_are_right(overlap: str) -> None:
     ],
 )
 @pytest.mark.parametrize("repeated", [lambda x: x[:1].expand(3, 2), lambda x: x.as_strided((3, 2), (1, 0))])
-def test_pitfall_4_memory_that_repeats_elements_is_not_written(
+def test_memory_that_repeats_elements_is_not_written(
     write: Callable[[Any], Any], repeated: Callable[[Any], Any]
 ) -> None:
     x = ad.arange(4.0)

@@ -1,4 +1,4 @@
-"""Pitfalls 27, 28 and 29: after an exception, Ctrl-C or a refused allocation all is as it was before."""
+"""After an exception, Ctrl-C or a refused allocation all is as it was before."""
 
 from __future__ import annotations
 
@@ -207,9 +207,10 @@ def numbers_of(x: Any) -> bytes:
     return g.detach().numpy().tobytes() + gg.numpy().tobytes()
 
 
+@pytest.mark.claim("P27")
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda f: f.__name__)
 @pytest.mark.filterwarnings("ignore:Anomaly Detection", "ignore:Error detected in", "ignore:Traceback of")
-def test_pitfall_27_all_is_as_before(failure: Callable[[Any], None]) -> None:
+def test_after_a_failure_all_is_as_before(failure: Callable[[Any], None]) -> None:
     x = ad.tensor([0.1, 0.2, 0.3, 0.4], requires_grad=True)
     (x * 3.0).sum().backward()
     before, expected = state(x), numbers_of(x)
@@ -221,7 +222,8 @@ def test_pitfall_27_all_is_as_before(failure: Callable[[Any], None]) -> None:
     gradcheck(lambda x: x.sin() * x, [ad.ones(2, dtype=ad.float64, requires_grad=True)])
 
 
-def test_pitfall_27_the_same_graph_again() -> None:
+@pytest.mark.claim("P27")
+def test_after_a_failure_the_same_graph_again() -> None:
     x = ad.tensor([0.1, 0.2], requires_grad=True)
     y = x.exp() * x
     ad.autograd.backward(y.sum(), retain_graph=True)
@@ -282,8 +284,9 @@ print(delivered >= 40)
 """
 
 
+@pytest.mark.claim("P28")
 @pytest.mark.parametrize(("size", "depth"), [(16, 2000), (100_000, 40)])
-def test_pitfall_28_control_c_during_backward(size: int, depth: int) -> None:
+def test_control_c_during_backward(size: int, depth: int) -> None:
     assert run(INTERRUPTED.format(size=size, depth=depth)) == "True"
 
 
@@ -326,6 +329,7 @@ print("usable")
 """
 
 
+@pytest.mark.claim("P29")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux alone says how much memory is in use")
 @pytest.mark.parametrize(
     "what",
@@ -334,7 +338,7 @@ print("usable")
         "layer", "written",
     ],
 )
-def test_pitfall_29_an_impossible_allocation(what: str) -> None:
+def test_an_impossible_allocation(what: str) -> None:
     assert run(REFUSED.format(what=what)) == "usable"
 
 

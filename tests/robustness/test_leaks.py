@@ -1,4 +1,4 @@
-"""Pitfall 23: with the collector off, 10,000 steps leave nothing behind, whatever refers to what."""
+"""With the collector off, 10,000 steps leave nothing behind, whatever refers to what."""
 
 from __future__ import annotations
 
@@ -168,19 +168,22 @@ def leaked(step: Callable[[], Any], steps: int) -> int:
         gc.enable()
 
 
+@pytest.mark.claim("P23")
 @pytest.mark.parametrize("steps", [500, pytest.param(10_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
-def test_pitfall_23_nothing_is_left(loop: Callable[[Any], None], steps: int) -> None:
+def test_nothing_is_left(loop: Callable[[Any], None], steps: int) -> None:
     x = leaf()
     assert leaked(lambda: loop(x), steps) < 4_000  # eight bytes for each of 500 steps would be a leak
 
 
+@pytest.mark.claim("P23")
 @pytest.mark.parametrize("steps", [300, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_pitfall_23_training(steps: int) -> None:
+def test_training_leaves_nothing(steps: int) -> None:
     assert leaked(training(), steps) < 4_000
 
 
-def test_pitfall_23_a_hook_that_holds_its_own_tensor() -> None:
+@pytest.mark.claim("P23")
+def test_a_hook_that_holds_its_own_tensor() -> None:
     """A cycle of the user's making; backward, or the collector, ends it."""
     x = leaf()
 

@@ -1,4 +1,4 @@
-"""Pitfalls 6 and 12: NaN that belongs to nobody's gradient, and formulas that may not be simplified."""
+"""NaN that belongs to nobody's gradient, and formulas that may not be simplified."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ BRANCHES: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
+@pytest.mark.claim("P6")
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("form", ["where", "where, swapped", "masked_fill", "where, of a shared trunk"])
 @pytest.mark.parametrize("branch", BRANCHES)
-def test_pitfall_6_the_branch_not_taken_gives_no_nan(branch: str, form: str, second: bool, dtype: Any) -> None:
+def test_the_branch_not_taken_gives_no_nan(branch: str, form: str, second: bool, dtype: Any) -> None:
     f, bad = BRANCHES[branch]
     x = ad.tensor([bad, 3.0], dtype=dtype, requires_grad=True)
     chosen = ad.tensor([True, True])
@@ -47,7 +48,8 @@ def test_pitfall_6_the_branch_not_taken_gives_no_nan(branch: str, form: str, sec
         assert gg.tolist() == [2.0, 2.0]
 
 
-def test_pitfall_6_a_nan_in_the_branch_taken_stays() -> None:
+@pytest.mark.claim("P6")
+def test_a_nan_in_the_branch_taken_stays() -> None:
     x = ad.tensor([-1.0, 4.0], requires_grad=True)
     ad.where(ad.tensor([True, False]), x.sqrt(), x).sum().backward()
     assert np.isnan(x.grad.numpy()[0])
@@ -57,6 +59,7 @@ def test_pitfall_6_a_nan_in_the_branch_taken_stays() -> None:
 INF, NAN = float("inf"), float("nan")
 
 
+@pytest.mark.claim("P12")
 @pytest.mark.parametrize("size", [1, 67])
 @pytest.mark.parametrize(
     ("f", "at", "expected"),
@@ -79,7 +82,7 @@ INF, NAN = float("inf"), float("nan")
         (lambda x: ad.sqrt(x * x), -1e200, INF),
     ],
 )
-def test_pitfall_12_nothing_is_folded(f: Callable[[Any], Any], at: float, expected: float, size: int) -> None:
+def test_nothing_is_folded(f: Callable[[Any], Any], at: float, expected: float, size: int) -> None:
     eager = f(ad.full((size,), at, dtype=ad.float64)).numpy()
     np.testing.assert_array_equal(eager, np.full(size, expected))
     np.testing.assert_array_equal(np.signbit(eager[~np.isnan(eager)]), np.signbit(expected))
@@ -88,7 +91,8 @@ def test_pitfall_12_nothing_is_folded(f: Callable[[Any], Any], at: float, expect
     np.testing.assert_array_equal(np.signbit(compiled[~np.isnan(eager)]), np.signbit(eager[~np.isnan(eager)]))
 
 
-def test_pitfall_12_nor_in_backward() -> None:
+@pytest.mark.claim("P12")
+def test_nothing_is_folded_in_backward() -> None:
     x = ad.tensor([INF, 0.0, 2.0], dtype=ad.float64, requires_grad=True)
     (x / x).sum().backward()  # g / x - g x / x²
     np.testing.assert_array_equal(x.grad.numpy(), [NAN, NAN, 0.0])

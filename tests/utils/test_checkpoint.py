@@ -444,7 +444,8 @@ def test_a_sequence_in_segments(segments: int) -> None:
 # Memory.
 
 
-def test_row_2_11_memory_of_a_checkpointed_network() -> None:
+@pytest.mark.claim("2.11")
+def test_memory_of_a_checkpointed_network() -> None:
     ad.manual_seed(0)
     model = nn.Sequential(*(layer for _ in range(100) for layer in (nn.Linear(16, 16), nn.Tanh())))
     x = ad.randn(2000, 16)

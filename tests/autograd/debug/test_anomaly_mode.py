@@ -1,4 +1,4 @@
-"""U9: the first NaN is found at the op that makes it; in backward, the node and its forward call are named."""
+"""The first NaN is found at the op that makes it; in backward, the node and its forward call are named."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class NanBackward(Function):
         return (bad, grads[0], None) if ctx.place == 0 else (grads[0], bad, None)
 
 
-def test_U9_the_first_nan_forward() -> None:
+@pytest.mark.claim("U9")
+def test_the_first_nan_forward() -> None:
     x = ad.tensor([-1.0, 0.5, 4.0], requires_grad=True)
     with detecting():
         y = x * 2
@@ -53,7 +54,8 @@ def test_U9_the_first_nan_forward() -> None:
     assert "x of shape [3], from -2 to 8" in message
 
 
-def test_U9_the_infinity_before_it() -> None:
+@pytest.mark.claim("U9")
+def test_the_infinity_before_it() -> None:
     x = ad.tensor([0.0, 1.0])
     with detecting():
         y = ad.log(x)
@@ -65,7 +67,8 @@ def test_U9_the_infinity_before_it() -> None:
     assert "of x of shape [2], from 0 to 1." in str(error.value)
 
 
-def test_U9_a_nan_that_was_given_is_nobodys_fault() -> None:
+@pytest.mark.claim("U9")
+def test_a_nan_that_was_given_is_nobodys_fault() -> None:
     with detecting():
         x = ad.tensor([1.0, float("nan")])
         assert ad.isnan(x * 2 + 1).tolist() == [False, True]
@@ -74,7 +77,8 @@ def test_U9_a_nan_that_was_given_is_nobodys_fault() -> None:
         assert ad.where(ad.tensor([True]), ad.tensor([float("nan")]), 0.0).isnan().item()
 
 
-def test_U9_writes_in_place_and_functions_are_seen_too() -> None:
+@pytest.mark.claim("U9")
+def test_writes_in_place_and_functions_are_seen_too() -> None:
     class Made(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -88,9 +92,10 @@ def test_U9_writes_in_place_and_functions_are_seen_too() -> None:
             Made.apply(ad.ones(2))
 
 
+@pytest.mark.claim("U9")
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_U9_a_nan_in_backward(place: int, create_graph: bool) -> None:
+def test_a_nan_in_backward(place: int, create_graph: bool) -> None:
     x = ad.ones(2, requires_grad=True)
     with detecting():
         out = NanBackward.apply(x, x, place)
@@ -106,7 +111,8 @@ def test_U9_a_nan_in_backward(place: int, create_graph: bool) -> None:
     assert error.value.__notes__[0].startswith(f"in the backward of NanBackwardBackward, recorded at {__file__}:")
 
 
-def test_U9_torch_names_the_same_output() -> None:
+@pytest.mark.claim("U9")
+def test_torch_names_the_same_output() -> None:
     torch = pytest.importorskip("torch")
     told = []
     for lib in (ad, torch):
@@ -122,7 +128,8 @@ def test_U9_torch_names_the_same_output() -> None:
     assert told[0] == told[1]
 
 
-def test_U9_without_the_forward_pass_the_line_is_known_all_the_same() -> None:
+@pytest.mark.claim("U9")
+def test_without_the_forward_pass_the_line_is_known_all_the_same() -> None:
     x = ad.ones(2, requires_grad=True)
     out = NanBackward.apply(x, x, 0)
     with (
@@ -134,7 +141,8 @@ def test_U9_without_the_forward_pass_the_line_is_known_all_the_same() -> None:
     assert f"It was recorded at {__file__}:" in str(told[0].message)
 
 
-def test_U9_check_nan_off() -> None:
+@pytest.mark.claim("U9")
+def test_check_nan_off() -> None:
     x = ad.zeros(2, requires_grad=True)
     with detecting(check_nan=False):
         assert not ad.is_anomaly_check_nan_enabled()
@@ -148,7 +156,8 @@ def test_U9_check_nan_off() -> None:
     assert x.grad.isnan().all()
 
 
-def test_U9_other_errors_are_told_with_the_forward_call() -> None:
+@pytest.mark.claim("U9")
+def test_other_errors_are_told_with_the_forward_call() -> None:
     a = ad.randn(5, requires_grad=True)
     d = a + 1
     e = d**2
@@ -161,7 +170,8 @@ def test_U9_other_errors_are_told_with_the_forward_call() -> None:
         e.sum().backward()
 
 
-def test_U9_where_warnings_are_errors_the_error_itself_arrives(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.claim("U9")
+def test_where_warnings_are_errors_the_error_itself_arrives(capsys: pytest.CaptureFixture[str]) -> None:
     x = ad.ones(2, requires_grad=True)
     out = NanBackward.apply(x, x, 0)
     with warnings.catch_warnings():
@@ -171,7 +181,8 @@ def test_U9_where_warnings_are_errors_the_error_itself_arrives(capsys: pytest.Ca
     assert "Error detected in NanBackwardBackward" in capsys.readouterr().err
 
 
-def test_U9_a_node_made_in_backward_names_the_one_that_made_it() -> None:
+@pytest.mark.claim("U9")
+def test_a_node_made_in_backward_names_the_one_that_made_it() -> None:
     class Outer(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -196,7 +207,8 @@ def test_U9_a_node_made_in_backward_names_the_one_that_made_it() -> None:
     assert "Outer.apply(x)" in str(told[1].message)
 
 
-def test_U9_what_is_remembered_forms_no_cycle() -> None:
+@pytest.mark.claim("U9")
+def test_what_is_remembered_forms_no_cycle() -> None:
     import gc
 
     x = ad.ones(2, requires_grad=True)
@@ -212,7 +224,8 @@ def test_U9_what_is_remembered_forms_no_cycle() -> None:
         gc.enable()
 
 
-def test_U9_switches() -> None:
+@pytest.mark.claim("U9")
+def test_switches() -> None:
     with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"):
         block = detect_anomaly()
     with block:
@@ -227,7 +240,8 @@ def test_U9_switches() -> None:
     assert ad.autograd.anomaly_mode is anomaly_mode
 
 
-def test_U9_per_thread() -> None:
+@pytest.mark.claim("U9")
+def test_per_thread() -> None:
     seen: list[bool] = []
     with detecting():
         thread = threading.Thread(target=lambda: seen.append(ad.is_anomaly_enabled()))
@@ -236,7 +250,8 @@ def test_U9_per_thread() -> None:
     assert seen == [False]
 
 
-def test_U9_gradients_stay_the_same() -> None:
+@pytest.mark.claim("U9")
+def test_gradients_stay_the_same() -> None:
     x = ad.randn(4, 3, requires_grad=True)
 
     def loss() -> Any:
@@ -249,7 +264,8 @@ def test_U9_gradients_stay_the_same() -> None:
     assert ad.allclose(found, expected)
 
 
-def test_U9_a_step_that_is_traced_is_not_looked_at() -> None:
+@pytest.mark.claim("U9")
+def test_a_step_that_is_traced_is_not_looked_at() -> None:
     pytest.importorskip("llvmlite")
 
     @ad.compile

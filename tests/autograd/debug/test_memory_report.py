@@ -1,10 +1,11 @@
-"""U15, 2.11: what a graph keeps for backward, by line, in bytes that add up."""
+"""What a graph keeps for backward, by line, in bytes that add up."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 
 import adjoint as ad
 from adjoint import nn
@@ -12,7 +13,8 @@ from adjoint.autograd import Function, memory_report
 from adjoint.autograd.graph import saved_tensors_hooks
 
 
-def test_U15_bytes_add_up() -> None:
+@pytest.mark.claim("U15")
+def test_bytes_add_up() -> None:
     x = ad.randn(8, 4, requires_grad=True)
     w = ad.randn(4, 16, requires_grad=True)
     h = x @ w
@@ -30,7 +32,8 @@ def test_U15_bytes_add_up() -> None:
     assert by_node["ExpBackward0", "out"].site.file == __file__
 
 
-def test_U15_a_view_holds_on_to_its_base() -> None:
+@pytest.mark.claim("U15")
+def test_a_view_holds_on_to_its_base() -> None:
     base = ad.randn(1000)
     x = ad.ones(10, requires_grad=True)
     report = memory_report(x * base[:10])
@@ -39,7 +42,8 @@ def test_U15_a_view_holds_on_to_its_base() -> None:
     assert value.nbytes == base.numpy().nbytes == report.total
 
 
-def test_U15_the_table() -> None:
+@pytest.mark.claim("U15")
+def test_the_table() -> None:
     x = ad.randn(10, requires_grad=True)
     for _ in range(3):
         x = x.exp()  # one row for three values
@@ -52,7 +56,8 @@ def test_U15_the_table() -> None:
     assert lines[-1].startswith("120 bytes in 3 buffers, of which 0 are those of leaves")
 
 
-def test_U15_after_backward_nothing_is_left() -> None:
+@pytest.mark.claim("U15")
+def test_after_backward_nothing_is_left() -> None:
     x = ad.randn(10, requires_grad=True)
     loss = (x * x).exp().sum()
     assert memory_report(loss).total == 2 * 40
@@ -63,7 +68,8 @@ def test_U15_after_backward_nothing_is_left() -> None:
     assert memory_report(ad.ones(3)).values == ()
 
 
-def test_U15_functions_and_hooks() -> None:
+@pytest.mark.claim("U15")
+def test_functions_and_hooks() -> None:
     class Keeps(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -84,7 +90,8 @@ def test_U15_functions_and_hooks() -> None:
     assert memory_report(y).total == 20
 
 
-def test_2_11_a_model() -> None:
+@pytest.mark.claim("2.11")
+def test_a_model() -> None:
     model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
     inputs = ad.randn(16, 4)
     report = memory_report(model(inputs).pow(2).mean())

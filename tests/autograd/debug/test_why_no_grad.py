@@ -1,4 +1,4 @@
-"""U29: `why_no_grad` names the reason, and the lines that are part of it."""
+"""`why_no_grad` names the reason, and the lines that are part of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def x() -> Any:
     return ad.ones(3, requires_grad=True)
 
 
-def test_U29_detached(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_detached(x: Any) -> None:
     y, line = (x * 2).detach(), here()
     assert why_no_grad(y) == f"Its history was cut off by detach() at {line}."
     z, line = x.data, here()
@@ -34,7 +35,8 @@ def test_U29_detached(x: Any) -> None:
     assert repr(why_no_grad(w)) == str(why_no_grad(w))
 
 
-def test_U29_not_recorded(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_not_recorded(x: Any) -> None:
     with ad.no_grad():
         line = here(-1)
         made = [x * 2, x.exp(), x.sum(), x.view(3, 1), x @ x, (x * 2) * 3]
@@ -59,13 +61,15 @@ def test_U29_not_recorded(x: Any) -> None:
     assert f"under set_grad_enabled(False) at {line}" in why_no_grad(y)
 
 
-def test_U29_cannot_have_one(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_cannot_have_one(x: Any) -> None:
     assert "adjoint.int64: only floating" in why_no_grad(x.argmax())
     assert "only floating" in why_no_grad(x > 0)
     assert "nobody asked for its gradient" in why_no_grad(ad.ones(2))
 
 
-def test_U29_frozen() -> None:
+@pytest.mark.claim("U29")
+def test_frozen() -> None:
     layer = nn.Linear(2, 2)
     layer.weight.requires_grad_(False)
     assert why_no_grad(layer.weight) == f"It was frozen by requires_grad_(False) at {here(-1)}."
@@ -75,7 +79,8 @@ def test_U29_frozen() -> None:
     assert "this Parameter is frozen" in why_no_grad(nn.Parameter(ad.ones(1), requires_grad=False))
 
 
-def test_U29_not_kept(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_not_kept(x: Any) -> None:
     y, line = x * 2, here()
     assert f"made by MulBackward0, recorded at {line}" in why_no_grad(y)
     assert "retain_grad()" in why_no_grad(y)
@@ -83,14 +88,16 @@ def test_U29_not_kept(x: Any) -> None:
     assert why_no_grad(y) == "No backward() has run since it began to require grad."
 
 
-def test_U29_backward_has_not_run(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_backward_has_not_run(x: Any) -> None:
     loss = (x * x).sum()
     assert why_no_grad(x) == "No backward() has run since it began to require grad."
     loss.backward()
     assert why_no_grad(x) == "It has a gradient: .grad has shape [3]."
 
 
-def test_U29_cleared_since(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_cleared_since(x: Any) -> None:
     loss, line = (x * x).sum(), here()
     loss.backward()
     x.grad = None
@@ -98,20 +105,23 @@ def test_U29_cleared_since(x: Any) -> None:
     assert "cleared since" in why_no_grad(x)
 
 
-def test_U29_not_among_the_inputs(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_not_among_the_inputs(x: Any) -> None:
     y = ad.ones(3, requires_grad=True)
     loss = (x * y).sum()
     loss.backward(inputs=[y])
     assert "certain inputs alone" in why_no_grad(x)
 
 
-def test_U29_never_used(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_never_used(x: Any) -> None:
     loss = ad.ones(3, requires_grad=True).sum()
     loss.backward()
     assert "no graph that is still alive uses it" in why_no_grad(x)
 
 
-def test_U29_used_in_a_branch_that_leads_elsewhere(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_used_in_a_branch_that_leads_elsewhere(x: Any) -> None:
     h, used = x * 2, here()
     top, end = h.exp().sum(), here()
     cut, cutting = h.detach(), here()
@@ -125,7 +135,8 @@ def test_U29_used_in_a_branch_that_leads_elsewhere(x: Any) -> None:
     assert top.requires_grad
 
 
-def test_U29_a_retained_result_that_was_not_reached(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_a_retained_result_that_was_not_reached(x: Any) -> None:
     y = x * 2
     y.retain_grad()
     z, line = y + 1, here()
@@ -135,7 +146,8 @@ def test_U29_a_retained_result_that_was_not_reached(x: Any) -> None:
     assert z.requires_grad
 
 
-def test_U29_a_graph_that_is_gone(x: Any) -> None:
+@pytest.mark.claim("U29")
+def test_a_graph_that_is_gone(x: Any) -> None:
     used, line = x * 2, here()
     ad.ones(3, requires_grad=True).sum().backward()
     assert f"recorded at {line}. That does not lead to the last backward(), whose graph is gone." in why_no_grad(x)

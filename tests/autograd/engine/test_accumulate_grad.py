@@ -19,7 +19,8 @@ def leaf(values: Any) -> Any:
     return ad.tensor(values, dtype=f64, requires_grad=True)
 
 
-def test_4_11_what_a_tensor_knows() -> None:
+@pytest.mark.claim("4.11")
+def test_what_a_tensor_knows() -> None:
     x = leaf([1.0])
     y = x * 3
     assert (x.requires_grad, x.is_leaf, x.grad_fn, x.grad, x.output_nr) == (True, True, None, None, 0)
@@ -33,7 +34,8 @@ def test_4_11_what_a_tensor_knows() -> None:
         gc.enable()
 
 
-def test_4_12_links() -> None:
+@pytest.mark.claim("4.12")
+def test_each_node_links_to_those_of_its_inputs() -> None:
     x = leaf([2.0])
     y = x * 3
     z = y + 5
@@ -45,7 +47,8 @@ def test_4_12_links() -> None:
     assert accumulator.variable is x
 
 
-def test_4_14_recorded_only_where_wanted() -> None:
+@pytest.mark.claim("4.14")
+def test_recorded_only_where_wanted() -> None:
     x, c = leaf([2.0]), ad.tensor([3.0], dtype=f64)
     with ad.no_grad():
         hidden = x * 3
@@ -55,7 +58,8 @@ def test_4_14_recorded_only_where_wanted() -> None:
     assert (x * c).requires_grad
 
 
-def test_4_15_relu() -> None:
+@pytest.mark.claim("4.15")
+def test_the_node_of_relu() -> None:
     x = leaf([0.0, 1.0, -1.0])
     before = x * 1.0
     y = ad.relu(before)
@@ -65,7 +69,8 @@ def test_4_15_relu() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), [0.0, 1.0, 0.0])
 
 
-def test_4_17_leaf_and_non_leaf() -> None:
+@pytest.mark.claim("4.17")
+def test_leaf_and_non_leaf() -> None:
     x = leaf(2.0)
     y = 3 * x
     y.retain_grad()
@@ -77,7 +82,8 @@ def test_4_17_leaf_and_non_leaf() -> None:
         assert z.grad is None
 
 
-def test_4_18_saved_values_are_released() -> None:
+@pytest.mark.claim("4.18")
+def test_saved_values_are_released() -> None:
     x = leaf([2.0])
     y = ad.exp(x)
     held = weakref.ref(y.grad_fn.saved[-1])
@@ -111,8 +117,9 @@ TABLE: list[tuple[str, Callable[[Any], Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.claim("4.20")
 @pytest.mark.parametrize(("name", "program", "saved"), TABLE, ids=[row[0] for row in TABLE])
-def test_4_20_names_and_saved_values(name: str, program: Callable[[Any], Any], saved: dict[str, Any]) -> None:
+def test_names_and_saved_values(name: str, program: Callable[[Any], Any], saved: dict[str, Any]) -> None:
     node = program(leaf([[1.0, 2.0], [3.0, 4.0]])).grad_fn
     assert node.name() == name
     for key, value in saved.items():
@@ -121,7 +128,8 @@ def test_4_20_names_and_saved_values(name: str, program: Callable[[Any], Any], s
         _ = node._saved_nonsense
 
 
-def test_4_22_complete_example() -> None:
+@pytest.mark.claim("4.22")
+def test_a_complete_example() -> None:
     x, w, b = leaf([2.0]), leaf([3.0]), leaf([1.0])
     y = x * w
     z = y + b

@@ -26,13 +26,14 @@ def names(root: Any) -> list[str]:
 
 
 def trunk_and_two_branches() -> tuple[Any, Any, Any]:
-    """The graph of row 0.1: the leaf, exp of it, and the loss."""
+    """A leaf, exp of it, and the loss."""
     x, b = leaf([1.0, 2.0]), ad.tensor([3.0, 4.0], dtype=f64)
     a = ad.exp(x)
     return x, a, (a * b + a * b).sum()
 
 
-def test_0_1_reverse_topological() -> None:
+@pytest.mark.claim("0.1")
+def test_a_node_runs_once_after_all_who_used_its_output() -> None:
     x, a, loss = trunk_and_two_branches()
     runs: list[Any] = []
     a.grad_fn.register_prehook(lambda grads: runs.append(grads[0].numpy().copy()))
@@ -42,7 +43,8 @@ def test_0_1_reverse_topological() -> None:
     np.testing.assert_allclose(x.grad.numpy(), [16.30969097, 59.11244879], rtol=1e-8)
 
 
-def test_0_2_counts_are_of_edges_into_the_producer() -> None:
+@pytest.mark.claim("0.2")
+def test_counts_are_of_edges_into_the_producer() -> None:
     _, a, loss = trunk_and_two_branches()
     counts = dependencies(loss)
     assert [(node.name(), count) for node, count in counts.items()] == [
@@ -51,7 +53,8 @@ def test_0_2_counts_are_of_edges_into_the_producer() -> None:
     assert counts[a.grad_fn] == 2
 
 
-def test_0_3_order_and_decrements() -> None:
+@pytest.mark.claim("0.3")
+def test_order_and_decrements() -> None:
     x, a, loss = trunk_and_two_branches()
     first, second = [node for node, _ in loss.grad_fn.next_functions[0][0].next_functions]
     steps = list(backward_steps(loss))
@@ -65,7 +68,8 @@ def test_0_3_order_and_decrements() -> None:
     np.testing.assert_allclose(x.grad.numpy(), [16.30969097, 59.11244879], rtol=1e-8)
 
 
-def test_0_3_a_step_shows_what_has_arrived() -> None:
+@pytest.mark.claim("0.3")
+def test_a_step_shows_what_has_arrived() -> None:
     _, a, loss = trunk_and_two_branches()
     steps = list(backward_steps(loss))
     np.testing.assert_array_equal(steps[3].gradients[a.grad_fn].numpy(), [3.0, 4.0])
@@ -73,7 +77,8 @@ def test_0_3_a_step_shows_what_has_arrived() -> None:
     assert repr(steps[3]) == "Step(MulBackward0, queue=[], counts={MulBackward0: 0, ExpBackward0: 1})"
 
 
-def test_0_3_steps_left_half_way_accumulate_nothing() -> None:
+@pytest.mark.claim("0.3")
+def test_steps_left_half_way_accumulate_nothing() -> None:
     x, _, loss = trunk_and_two_branches()
     steps = backward_steps(loss, retain_graph=True)
     next(steps)
@@ -84,14 +89,16 @@ def test_0_3_steps_left_half_way_accumulate_nothing() -> None:
     np.testing.assert_allclose(x.grad.numpy(), [16.30969097, 59.11244879], rtol=1e-8)
 
 
-def test_0_4_root_is_seeded_with_one() -> None:
+@pytest.mark.claim("0.4")
+def test_root_is_seeded_with_one() -> None:
     _, _, loss = trunk_and_two_branches()
     first = next(backward_steps(loss))
     assert first.node is loss.grad_fn
     assert first.gradient.item() == 1.0
 
 
-def test_0_5_leaf_is_not_queued() -> None:
+@pytest.mark.claim("0.5")
+def test_leaf_is_not_queued() -> None:
     x, _, loss = trunk_and_two_branches()
     assert x.grad_fn is None
     assert x.is_leaf
@@ -99,7 +106,8 @@ def test_0_5_leaf_is_not_queued() -> None:
     assert x.grad is not None
 
 
-def test_0_6_contributions_are_summed() -> None:
+@pytest.mark.claim("0.6")
+def test_contributions_are_summed() -> None:
     a, b = leaf([1.0, 2.0, 3.0]), leaf([4.0, 5.0, 6.0])
     loss = (a * b + a * b).sum()
     loss.backward()
@@ -108,7 +116,8 @@ def test_0_6_contributions_are_summed() -> None:
     np.testing.assert_array_equal(b.grad.numpy(), [2.0, 4.0, 6.0])
 
 
-def test_0_7_diamond_at_a_leaf() -> None:
+@pytest.mark.claim("0.7")
+def test_diamond_at_a_leaf() -> None:
     x = leaf(1.0)
     z = ad.add(x, x)
     (one, two) = z.grad_fn.next_functions
@@ -120,7 +129,8 @@ def test_0_7_diamond_at_a_leaf() -> None:
     assert x.grad.item() == 2.0
 
 
-def test_0_8_product_plus_factor() -> None:
+@pytest.mark.claim("0.8")
+def test_product_plus_factor() -> None:
     x, y = leaf(2.0), leaf(3.0)
     w = x * y + x
     assert w.item() == 8.0
@@ -129,7 +139,8 @@ def test_0_8_product_plus_factor() -> None:
     assert (x.grad.item(), y.grad.item()) == (4.0, 2.0)
 
 
-def test_0_9_what_a_node_shows() -> None:
+@pytest.mark.claim("0.9")
+def test_what_a_node_shows() -> None:
     x, y = leaf(2.0), leaf(3.0)
     node = (x * y).grad_fn
     assert node.name() == "MulBackward0"
@@ -138,7 +149,8 @@ def test_0_9_what_a_node_shows() -> None:
     assert repr(node).startswith("<MulBackward0 object at 0x")
 
 
-def test_0_10_one_op_uses_a_non_leaf_twice() -> None:
+@pytest.mark.claim("0.10")
+def test_one_op_uses_a_non_leaf_twice() -> None:
     x = leaf(1.0)
     y = ad.exp(x)
     z = y + y
@@ -147,7 +159,8 @@ def test_0_10_one_op_uses_a_non_leaf_twice() -> None:
     assert x.grad.item() == pytest.approx(5.43656365691809, rel=1e-15)
 
 
-def test_0_11_on_through_the_creator() -> None:
+@pytest.mark.claim("0.11")
+def test_on_through_the_creator() -> None:
     r = leaf([0.5, 0.25])
     x = ad.sin(r)
     a = x * 3.0
@@ -156,7 +169,8 @@ def test_0_11_on_through_the_creator() -> None:
     np.testing.assert_allclose(r.grad.numpy(), 6.0 * b.numpy() * np.cos([0.5, 0.25]))
 
 
-def test_0_W1_dead_branch() -> None:
+@pytest.mark.claim("0.W1")
+def test_a_dead_branch_holds_nothing_up() -> None:
     x = leaf(2.0)
     a = 3 * x
     dead = 7 * a
@@ -166,7 +180,8 @@ def test_0_W1_dead_branch() -> None:
     assert x.grad.item() == 6.0
 
 
-def test_0_W2_two_losses_over_one_trunk() -> None:
+@pytest.mark.claim("0.W2")
+def test_two_losses_over_one_trunk() -> None:
     x = leaf(2.0)
     a = 3 * x
     one, two = 2 * a, 5 * a
@@ -176,7 +191,8 @@ def test_0_W2_two_losses_over_one_trunk() -> None:
     assert x.grad.item() == 21.0
 
 
-def test_0_W3_second_backward() -> None:
+@pytest.mark.claim("0.W3")
+def test_a_second_backward() -> None:
     x = leaf(2.0)
     y = x * x
     y.backward()
@@ -190,8 +206,9 @@ def test_0_W3_second_backward() -> None:
     assert x.grad.item() == 8.0
 
 
+@pytest.mark.claim("0.W4")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_0_W4_after_an_exception(error: type[BaseException]) -> None:
+def test_a_pass_after_an_exception(error: type[BaseException]) -> None:
     def graph() -> tuple[Any, Any, Any, Any]:
         x, y = leaf([0.3, 0.7]), leaf([1.5, 2.5])
         a = ad.exp(x) * y
@@ -220,7 +237,8 @@ def test_0_W4_after_an_exception(error: type[BaseException]) -> None:
     assert (x.grad.numpy().tobytes(), y.grad.numpy().tobytes()) == fresh
 
 
-def test_0_W5_several_roots() -> None:
+@pytest.mark.claim("0.W5")
+def test_several_roots() -> None:
     def graph() -> tuple[Any, Any, Any]:
         x = leaf([0.1, 0.2, 0.3])
         a = ad.exp(x) / 3.0
@@ -234,7 +252,8 @@ def test_0_W5_several_roots() -> None:
     assert x.grad.numpy().tobytes() == together
 
 
-def test_0_W6_only_leaves_and_retainers_keep_a_gradient() -> None:
+@pytest.mark.claim("0.W6")
+def test_only_leaves_and_retainers_keep_a_gradient() -> None:
     import weakref
 
     x = leaf([1.0, 2.0])
@@ -249,7 +268,8 @@ def test_0_W6_only_leaves_and_retainers_keep_a_gradient() -> None:
     assert seen[0]() is None  # what a node received is freed once it has run
 
 
-def test_2_1_constants_get_no_gradient() -> None:
+@pytest.mark.claim("2.1")
+def test_constants_get_no_gradient() -> None:
     x, c = leaf([1.0, 2.0]), ad.tensor([3.0, 4.0], dtype=f64)
     y = x * c
     assert y.grad_fn.next_functions[1] == (None, 0)
@@ -258,7 +278,8 @@ def test_2_1_constants_get_no_gradient() -> None:
     assert c.grad is None
 
 
-def test_2_2_add_mul_sin_exp() -> None:
+@pytest.mark.claim("2.2")
+def test_add_mul_sin_exp() -> None:
     for f, want in [
         (lambda x, y: x + y, (1.0, 1.0)),
         (lambda x, y: x * y, (3.0, 2.0)),
@@ -270,7 +291,8 @@ def test_2_2_add_mul_sin_exp() -> None:
         assert (x.grad.item(), y.grad.item()) == pytest.approx(want, rel=1e-15)
 
 
-def test_2_3_polynomial() -> None:
+@pytest.mark.claim("2.3")
+def test_polynomial() -> None:
     x = leaf(5.0)
     y = x * x + 3 * x + 2
     y.backward(retain_graph=True)
@@ -279,14 +301,16 @@ def test_2_3_polynomial() -> None:
     assert x.grad.item() == 26.0  # and not 52: gradients between root and leaf start anew
 
 
-def test_2_4_accumulation() -> None:
+@pytest.mark.claim("2.4")
+def test_accumulation() -> None:
     x = leaf(5.0)
     y = x * x + x
     y.backward()
     assert (y.item(), x.grad.item()) == (30.0, 11.0)
 
 
-def test_2_5_each_node_once() -> None:
+@pytest.mark.claim("2.5")
+def test_each_node_once() -> None:
     a = leaf(1.0)
     b = a + a
     c = b + b
@@ -304,8 +328,9 @@ OPS: list[Callable[[Any, Any], Any]] = [
 ]
 
 
+@pytest.mark.claim("2.6")
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=12))
-def test_2_6_random_graphs_against_differences(plan: list[tuple[int, int, int]]) -> None:
+def test_random_graphs_against_differences(plan: list[tuple[int, int, int]]) -> None:
     def f(values: list[Any]) -> Any:
         values = list(values)
         for op, i, j in plan:
@@ -323,7 +348,8 @@ def test_2_6_random_graphs_against_differences(plan: list[tuple[int, int, int]])
         assert abs(got - want) <= 1e-6 * max(1.0, abs(want))
 
 
-def test_2_7_control_flow() -> None:
+@pytest.mark.claim("2.7")
+def test_control_flow() -> None:
     def f(x: Any) -> Any:
         return x if x.item() < 1 else x * f(x - 1)
 
@@ -335,7 +361,8 @@ def test_2_7_control_flow() -> None:
     assert len(dependencies(f(leaf(3.5)))) != len(dependencies(f(leaf(1.5))))
 
 
-def test_2_8_one_pass_for_a_thousand_inputs() -> None:
+@pytest.mark.claim("2.8")
+def test_one_pass_for_a_thousand_inputs() -> None:
     x = leaf(np.linspace(0.0, 1.0, 1000))
     y = (ad.sin(x) * x).sum()
     assert len(names(y)) == len(dependencies(y)) == 3
@@ -343,7 +370,8 @@ def test_2_8_one_pass_for_a_thousand_inputs() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.cos(a) * a + np.sin(a))
 
 
-def test_2_10_user_functions_compose() -> None:
+@pytest.mark.claim("2.10")
+def test_user_functions_compose() -> None:
     def square(x: Any) -> Any:
         return x * x
 
@@ -355,7 +383,8 @@ def test_2_10_user_functions_compose() -> None:
     np.testing.assert_allclose(x.grad.numpy(), 3 * 5.0 * np.array([3.0, 4.0]))
 
 
-def test_1_4_walk_is_linear() -> None:
+@pytest.mark.claim("1.4")
+def test_walk_is_linear() -> None:
     x = leaf(1.0)
     y = x
     for _ in range(60):
@@ -443,7 +472,8 @@ def test_unused_inputs() -> None:
     both(program)
 
 
-def test_1_28_third_derivative() -> None:
+@pytest.mark.claim("1.28")
+def test_third_derivative() -> None:
     def program(lib: Any, tensor: Any) -> Any:
         x = tensor(2.0, dtype=lib.float64, requires_grad=True)
         found, y = [], x**3
@@ -517,7 +547,8 @@ def test_grad_outputs() -> None:
     both(program)
 
 
-def test_1_23_gradient_takes_the_type_of_its_leaf() -> None:
+@pytest.mark.claim("1.23")
+def test_gradient_takes_the_type_of_its_leaf() -> None:
     def program(lib: Any, tensor: Any) -> Any:
         x = tensor([1.0, 2.0], dtype=lib.float32, requires_grad=True)
         s = tensor(3.0, dtype=lib.float64, requires_grad=True)
@@ -538,7 +569,8 @@ def test_a_gradient_of_mixed_types_is_what_tensors_would_give() -> None:
     assert third.grad.item() == (-(g * out) / third.detach()).sum().item()
 
 
-def test_1_25_detach_stops() -> None:
+@pytest.mark.claim("1.25")
+def test_detach_stops() -> None:
     x = leaf(2.0)
     (x.detach() * x).backward()
     assert x.grad.item() == 2.0

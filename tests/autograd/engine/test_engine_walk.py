@@ -1,4 +1,4 @@
-"""Document 1 of the contract, as far as the eager walk keeps it: what is walked, and in which order."""
+"""The backward walk beside the gradient of a graph: what is walked, and in which order."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ def leaf(values: Any) -> Any:
     return ad.tensor(values, dtype=ad.float64, requires_grad=True)
 
 
-def test_1_2_the_root_is_seeded() -> None:
+@pytest.mark.claim("1.2")
+def test_the_root_is_seeded() -> None:
     x = leaf(1.0)
     y = x * 3.0
     assert grad(y, x, retain_graph=True)[0].item() == 3.0
     assert grad(y, x, ad.tensor(2.0, dtype=ad.float64))[0].item() == 6.0
 
 
-def test_1_3_only_what_leads_to_the_targets_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.claim("1.3")
+def test_only_what_leads_to_the_targets_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def counted(g: Any, out: Any) -> Any:
@@ -44,7 +46,8 @@ def test_1_3_only_what_leads_to_the_targets_is_walked(monkeypatch: pytest.Monkey
     assert len(calls) == 2
 
 
-def test_1_5_no_producer_runs_before_one_of_its_consumers() -> None:
+@pytest.mark.claim("1.5")
+def test_no_producer_runs_before_one_of_its_consumers() -> None:
     x = leaf([0.5, 1.5])
     a = ad.exp(x)
     b = ad.sin(a) * a
@@ -60,7 +63,8 @@ def test_1_5_no_producer_runs_before_one_of_its_consumers() -> None:
     assert len(done) == len(nodes)
 
 
-def test_1_6_a_wrong_number_of_gradients() -> None:
+@pytest.mark.claim("1.6")
+def test_a_wrong_number_of_gradients() -> None:
     class Two(Function):
         @staticmethod
         def forward(ctx: Any, x: Any, y: Any) -> Any:
@@ -82,15 +86,17 @@ def test_1_6_a_wrong_number_of_gradients() -> None:
             return x + y
 
 
+@pytest.mark.claim("1.7")
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_1_7_contributions_are_summed(create_graph: bool) -> None:
+def test_contributions_are_summed(create_graph: bool) -> None:
     a, b = leaf([1.0, 2.0, 3.0]), leaf([4.0, 5.0, 6.0])
     ga, gb = grad((a * b + a * b).sum(), [a, b], create_graph=create_graph)
     assert (ga.tolist(), gb.tolist()) == ([8.0, 10.0, 12.0], [2.0, 4.0, 6.0])
     assert ga.requires_grad == create_graph
 
 
-def test_1_26_no_gradient_crosses_the_assignment_of_a_buffer() -> None:
+@pytest.mark.claim("1.26")
+def test_no_gradient_crosses_the_assignment_of_a_buffer() -> None:
     x = leaf([1.0, 2.0])
     buffer = ad.zeros(2, dtype=ad.float64)
     with ad.no_grad():
@@ -106,10 +112,11 @@ def test_1_26_no_gradient_crosses_the_assignment_of_a_buffer() -> None:
     assert grad((tracked * 2.0).sum(), x)[0].tolist() == [6.0, 6.0]
 
 
+@pytest.mark.claim("1.27")
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize("dim", [0, 1, -1, (0, 2), (0, 1, 2)])
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax"])
-def test_1_27_reductions_along_any_axes(name: str, dim: Any, keepdim: bool) -> None:
+def test_reductions_along_any_axes(name: str, dim: Any, keepdim: bool) -> None:
     if name == "prod" and isinstance(dim, tuple):
         dim = dim[-1]
     values = np.random.default_rng(0).standard_normal((2, 3, 4))

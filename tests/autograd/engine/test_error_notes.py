@@ -1,4 +1,4 @@
-"""U7: whatever goes wrong in backward, the error names the op and the line of the forward program."""
+"""Whatever goes wrong in backward, the error names the op and the line of the forward program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def notes_of(error: pytest.ExceptionInfo[Any]) -> list[str]:
     return list(getattr(error.value, "__notes__", ()))
 
 
-def test_U7_an_error_in_a_functions_backward() -> None:
+@pytest.mark.claim("U7")
+def test_an_error_in_a_functions_backward() -> None:
     def program() -> Any:
         x = ad.ones(3, requires_grad=True)
         y = Failing.apply(x)  # here
@@ -59,7 +60,8 @@ def test_U7_an_error_in_a_functions_backward() -> None:
     assert "in the backward of FailingBackward" in "".join(traceback.format_exception(error.value))
 
 
-def test_U7_a_gradient_of_the_wrong_shape() -> None:
+@pytest.mark.claim("U7")
+def test_a_gradient_of_the_wrong_shape() -> None:
     def program() -> Any:
         return Misshapen.apply(ad.ones(3, requires_grad=True)).sum()  # here
 
@@ -68,9 +70,10 @@ def test_U7_a_gradient_of_the_wrong_shape() -> None:
     assert notes_of(error) == [f"in the backward of MisshapenBackward, recorded at {line_of(program, '# here')}"]
 
 
+@pytest.mark.claim("U7")
 @pytest.mark.parametrize("attach", ["tensor", "prehook", "hook"])
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_U7_an_error_in_a_hook(attach: str, create_graph: bool) -> None:
+def test_an_error_in_a_hook(attach: str, create_graph: bool) -> None:
     def hook(*_: Any) -> None:
         raise ZeroDivisionError("of the hook")
 
@@ -87,7 +90,8 @@ def test_U7_an_error_in_a_hook(attach: str, create_graph: bool) -> None:
     assert notes_of(error) == [f"in the backward of MulBackward0, recorded at {line_of(program, '# here')}"]
 
 
-def test_U7_an_error_in_an_ops_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.claim("U7")
+def test_an_error_in_an_ops_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     from adjoint.ops.elementwise.transcendental import exp
 
     def rule(g: Any, out: Any) -> Any:
@@ -103,7 +107,8 @@ def test_U7_an_error_in_an_ops_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notes_of(error) == [f"in the backward of ExpBackward0, recorded at {line_of(program, '# here')}"]
 
 
-def test_U7_of_passes_within_each_other_the_innermost_node_is_named() -> None:
+@pytest.mark.claim("U7")
+def test_of_passes_within_each_other_the_innermost_node_is_named() -> None:
     class Outer(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -119,21 +124,24 @@ def test_U7_of_passes_within_each_other_the_innermost_node_is_named() -> None:
     assert notes_of(error) == [f"in the backward of FailingBackward, recorded at {line_of(Outer, '# inner')}"]
 
 
-def test_U7_step_by_step_too() -> None:
+@pytest.mark.claim("U7")
+def test_step_by_step_too() -> None:
     loss = Failing.apply(ad.ones(3, requires_grad=True)).sum()
     with pytest.raises(KeyError) as error:
         list(backward_steps(loss))
     assert len(notes_of(error)) == 1
 
 
-def test_U7_autograd_grad_too() -> None:
+@pytest.mark.claim("U7")
+def test_autograd_grad_too() -> None:
     x = ad.ones(3, requires_grad=True)
     with pytest.raises(KeyError) as error:
         ad.autograd.grad(Failing.apply(x).sum(), x)
     assert "FailingBackward" in notes_of(error)[0]
 
 
-def test_U7_values_freed_name_the_line_in_the_message() -> None:
+@pytest.mark.claim("U7")
+def test_values_freed_name_the_line_in_the_message() -> None:
     def program() -> Any:
         x = ad.ones(3, requires_grad=True)
         return (x * x).sum()  # here
@@ -146,7 +154,8 @@ def test_U7_values_freed_name_the_line_in_the_message() -> None:
     assert notes_of(error) == []  # said once
 
 
-def test_U8_values_written_name_both_lines() -> None:
+@pytest.mark.claim("U8")
+def test_values_written_name_both_lines() -> None:
     def program() -> Any:
         x = ad.ones(3, requires_grad=True) * 1
         y = x * x  # saved
@@ -159,7 +168,8 @@ def test_U8_values_written_name_both_lines() -> None:
     assert line_of(program, "# written") in str(error.value)
 
 
-def test_U7_a_missing_rule_names_the_line() -> None:
+@pytest.mark.claim("U7")
+def test_a_missing_rule_names_the_line() -> None:
     from adjoint.core.op.families import unary
 
     @unary()
@@ -175,7 +185,8 @@ def test_U7_a_missing_rule_names_the_line() -> None:
     assert line_of(program, "# here") in str(error.value)
 
 
-def test_U7_an_interrupt_passes_as_it_is() -> None:
+@pytest.mark.claim("U7")
+def test_an_interrupt_passes_as_it_is() -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 

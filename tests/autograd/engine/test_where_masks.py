@@ -1,4 +1,4 @@
-"""`where` sends no gradient into the branch that was not chosen, whatever the slopes behind it (promise U10)."""
+"""`where` sends no gradient into the branch that was not chosen, whatever the slopes behind it."""
 
 from __future__ import annotations
 
@@ -64,15 +64,17 @@ def gradient(function: Callable[[Any], Any], at: Any) -> Any:
     return g
 
 
+@pytest.mark.claim("U10")
 @pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize(("function", "at", "expected"), CASES.values(), ids=CASES.keys())
-def test_u10_the_other_branch_gets_exactly_nothing(function: Any, at: Any, expected: Any, compiled: bool) -> None:
+def test_the_other_branch_gets_exactly_nothing(function: Any, at: Any, expected: Any, compiled: bool) -> None:
     run = ad.compile(gradient) if compiled else gradient
     found = run(function, ad.tensor(np.array(at, np.float32)))
     np.testing.assert_allclose(found.numpy(), np.array(expected, np.float32), rtol=1e-6)
 
 
-def test_u10_holds_for_the_second_derivative() -> None:
+@pytest.mark.claim("U10")
+def test_it_holds_for_the_second_derivative() -> None:
     x = ad.tensor([100.0, -1.0], requires_grad=True)
     (g,) = grad(ad.where(x <= 0, x.exp(), 1 + x).sum(), x, create_graph=True)
     (h,) = grad(g.sum(), x)

@@ -1,4 +1,4 @@
-"""What a compiled function says of its kernels (row U5): equations, lines, costs, and the reason of each boundary."""
+"""What a compiled function says of its kernels: equations, lines, costs, and the reason of each boundary."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ def test_what_linear_algebra_costs_is_not_known() -> None:
     assert " – " in str(compiled.explain())
 
 
-def test_u5_every_entry_and_every_boundary_has_a_reason_and_a_line(training: Explanation) -> None:
+@pytest.mark.claim("U5")
+def test_every_entry_and_every_boundary_has_a_reason_and_a_line(training: Explanation) -> None:
     assert len(training.entries) > 10
     for entry in training.entries:
         assert entry.reason

@@ -1,4 +1,4 @@
-"""Where a program's values lie (row U15), and what is saved for backward, by which line, in bytes that add up."""
+"""Where a program's values lie, and what is saved for backward, by which line, in bytes that add up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def program() -> Any:
     return step._program()
 
 
-def test_u15_bytes_add_up(program: Any) -> None:
+@pytest.mark.claim("U15")
+def test_bytes_add_up(program: Any) -> None:
     report = memory(program)
     assert report.saved_total == sum(v.nbytes for v in report.values if v.saved) > 0
     assert report.saved_total == sum(int(row[0].replace(",", "")) for row in report.saved_rows())

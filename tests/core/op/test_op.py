@@ -30,7 +30,8 @@ def test_a_rule_that_asks_for_what_is_not_kept() -> None:
             return x * 2
 
 
-def test_1_30_a_new_op_is_a_function_with_a_rule() -> None:
+@pytest.mark.claim("1.30")
+def test_a_new_op_is_a_function_with_a_rule() -> None:
     @unary(dx=lambda g, x: g * (x * x * 3.0))
     def cube(x: Any) -> Any:
         """x³."""
@@ -49,7 +50,8 @@ def test_1_30_a_new_op_is_a_function_with_a_rule() -> None:
     assert repr(cube.op) == "cube"  # type: ignore[attr-defined]
 
 
-def test_1_30_a_missing_rule_names_op_and_line() -> None:
+@pytest.mark.claim("1.30")
+def test_a_missing_rule_names_op_and_line() -> None:
     @unary()
     def opaque(x: Any) -> Any:
         """x."""

@@ -40,7 +40,8 @@ def test_in_place(call: str) -> None:
     same(f"(lambda y: (t.nn.functional.{call}, y))(x * 1.5)", x=X, factor=4)
 
 
-def test_4_15_relu_at_zero() -> None:
+@pytest.mark.claim("4.15")
+def test_relu_at_zero() -> None:
     x = ad.tensor([0.0, 1.0, -1.0], requires_grad=True)
     y = F.relu(x * 1.0)
     assert y.grad_fn.name() == "ReluBackward0"

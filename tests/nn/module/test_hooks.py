@@ -1,4 +1,4 @@
-"""Hooks of modules: rows 4.1 to 4.10, order, what hooks may replace, errors, removal, and changes during a call."""
+"""Hooks of modules: order, what hooks may replace, errors, removal, and changes during a call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def doubled(module: Any, args: Any) -> Any:
     return args[0] * 2
 
 
-def test_4_1_call_goes_through_the_compiled_call_if_there_is_one() -> None:
+@pytest.mark.claim("4.1")
+def test_call_goes_through_the_compiled_call_if_there_is_one() -> None:
     module = Scale()
     assert nn.Module.__call__ is nn.Module._wrapped_call_impl
     assert module._compiled_call_impl is None
@@ -47,7 +48,8 @@ def test_4_1_call_goes_through_the_compiled_call_if_there_is_one() -> None:
     assert "_compiled_call_impl" not in copy.deepcopy(module).__dict__
 
 
-def test_4_1_compile_uses_the_package_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.claim("4.1")
+def test_compile_uses_the_package_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def fake(function: Any, **options: Any) -> Any:
@@ -63,7 +65,8 @@ def test_4_1_compile_uses_the_package_compile(monkeypatch: pytest.MonkeyPatch) -
         assert module(3) == ("through", 12.0)
 
 
-def test_4_2_order_of_a_call() -> None:
+@pytest.mark.claim("4.2")
+def test_order_of_a_call() -> None:
     seen: list[str] = []
     module = Scale()
     module.forward = lambda x: seen.append("forward") or x  # type: ignore[func-returns-value]
@@ -79,11 +82,12 @@ def test_4_2_order_of_a_call() -> None:
     assert seen == ["every pre", "pre", "forward", "every post", "post"]
 
 
-def test_4_3_one_frame_between_user_and_forward() -> None:
+@pytest.mark.claim("4.3")
+def test_one_frame_between_user_and_forward() -> None:
     class Frames(nn.Module):
         def forward(self) -> list[str]:
             names, frame = [], sys._getframe(1)
-            while frame is not None and frame.f_code.co_name != "test_4_3_one_frame_between_user_and_forward":
+            while frame is not None and frame.f_code.co_name != "test_one_frame_between_user_and_forward":
                 names.append(frame.f_code.co_name)
                 frame = frame.f_back  # type: ignore[assignment]
             return names
@@ -96,7 +100,8 @@ def test_4_3_one_frame_between_user_and_forward() -> None:
     assert module() == ["_wrapped_call_impl"]
 
 
-def test_4_5_pre_hook_replaces_the_arguments() -> None:
+@pytest.mark.claim("4.5")
+def test_pre_hook_replaces_the_arguments() -> None:
     module = Scale()
     handle = module.register_forward_pre_hook(lambda m, a: a[0] + 10)
     assert module(1) == 22
@@ -107,7 +112,8 @@ def test_4_5_pre_hook_replaces_the_arguments() -> None:
         assert module(1) == 2
 
 
-def test_4_6_prepend_and_kwargs() -> None:
+@pytest.mark.claim("4.6")
+def test_prepend_and_kwargs() -> None:
     module = Scale()
     seen: list[int] = []
     module.register_forward_pre_hook(lambda m, a: seen.append(1))
@@ -117,14 +123,16 @@ def test_4_6_prepend_and_kwargs() -> None:
     assert seen == [0, 1]
 
 
-def test_4_6_pre_hook_with_kwargs_returns_a_pair() -> None:
+@pytest.mark.claim("4.6")
+def test_pre_hook_with_kwargs_returns_a_pair() -> None:
     module = Scale()
     module.register_forward_pre_hook(lambda m, a, k: a, with_kwargs=True)
     with pytest.raises(RuntimeError, match="forward pre-hook must return None or a tuple"):
         module(1)
 
 
-def test_4_7_forward_hook_replaces_the_output() -> None:
+@pytest.mark.claim("4.7")
+def test_forward_hook_replaces_the_output() -> None:
     module = Scale()
     module.register_forward_hook(lambda m, a, o: o + 1)
     module.register_forward_hook(lambda m, a, k, o: (o, k), with_kwargs=True)
@@ -132,7 +140,8 @@ def test_4_7_forward_hook_replaces_the_output() -> None:
     assert module(1, scale=2) == (5, {"scale": 2})
 
 
-def test_4_7_always_call() -> None:
+@pytest.mark.claim("4.7")
+def test_always_call() -> None:
     seen: list[Any] = []
     module = Scale()
     module.register_forward_hook(lambda m, a, o: seen.append(("normal", o)))
@@ -146,7 +155,8 @@ def test_4_7_always_call() -> None:
     assert seen == [("everywhere", None), ("always", None)]
 
 
-def test_4_7_always_call_after_a_failing_hook_runs_once() -> None:
+@pytest.mark.claim("4.7")
+def test_always_call_after_a_failing_hook_runs_once() -> None:
     seen: list[Any] = []
     module = Scale()
     module.register_forward_hook(lambda m, a, o: seen.append("first"), always_call=True)
@@ -161,7 +171,8 @@ def test_4_7_always_call_after_a_failing_hook_runs_once() -> None:
     assert seen == ["first", 2]
 
 
-def test_4_8_grad_input_is_none_for_an_input_that_wants_none() -> None:
+@pytest.mark.claim("4.8")
+def test_grad_input_is_none_for_an_input_that_wants_none() -> None:
     layer = nn.Linear(2, 2)
     seen: list[Any] = []
     layer.register_full_backward_hook(lambda m, gi, go: seen.append((m, gi, [g.tolist() for g in go])))
@@ -172,7 +183,8 @@ def test_4_8_grad_input_is_none_for_an_input_that_wants_none() -> None:
     assert layer.weight.grad is not None
 
 
-def test_4_8_backward_hooks_prepend_and_remove() -> None:
+@pytest.mark.claim("4.8")
+def test_backward_hooks_prepend_and_remove() -> None:
     layer = nn.Linear(2, 2)
     seen: list[int] = []
     handles = [
@@ -192,15 +204,17 @@ def test_4_8_backward_hooks_prepend_and_remove() -> None:
     assert layer(x).grad_fn.name() == "AddmmBackward0"
 
 
-def test_4_8_wrong_number_of_gradients() -> None:
+@pytest.mark.claim("4.8")
+def test_wrong_number_of_gradients() -> None:
     layer = nn.Linear(2, 2)
     layer.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
     with pytest.raises(RuntimeError, match="invalid number of grad_input, got 2, but expected 1"):
         layer(ad.ones(1, 2, requires_grad=True)).sum().backward()
 
 
+@pytest.mark.claim("4.9")
 @pytest.mark.parametrize("library", ["adjoint", "torch"])
-def test_4_9_complete_trace(library: str) -> None:
+def test_the_complete_order_of_hooks_around_a_call(library: str) -> None:
     lib: Any = ad if library == "adjoint" else torch
     register: Any = nn if lib is ad else torch.nn.modules.module
     seen: list[str] = []
@@ -245,7 +259,8 @@ def test_4_9_complete_trace(library: str) -> None:
     ]  # fmt: skip
 
 
-def test_4_10_global_hooks_reach_all_modules_and_leave_no_trace() -> None:
+@pytest.mark.claim("4.10")
+def test_global_hooks_reach_all_modules_and_leave_no_trace() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     seen: list[str] = []
     before = everywhere._version

@@ -133,13 +133,15 @@ def nested() -> Any:
     return nn.Sequential(Plain(), nn.Sequential(Plain(), Plain()))
 
 
-def test_4_4_tracer_follows_the_path() -> None:
+@pytest.mark.claim("4.4")
+def test_tracer_follows_the_path() -> None:
     with tracing() as tracer:
         nested()(1)
     assert tracer.entered == ["Sequential", "Sequential.0", "Sequential.1", "Sequential.1.0", "Sequential.1.1"]
 
 
-def test_4_4_path_is_left_when_forward_raises() -> None:
+@pytest.mark.claim("4.4")
+def test_path_is_left_when_forward_raises() -> None:
     net = nested()
     net[1][0].forward = lambda x: 1 / 0
     with tracing() as tracer, pytest.raises(ZeroDivisionError):
@@ -147,7 +149,8 @@ def test_4_4_path_is_left_when_forward_raises() -> None:
     assert tracer.entered[-1] == "Sequential.1.0"
 
 
-def test_4_4_a_part_called_past_its_parent() -> None:
+@pytest.mark.claim("4.4")
+def test_a_part_called_past_its_parent() -> None:
     class Reaching(nn.Module):
         def __init__(self) -> None:
             super().__init__()

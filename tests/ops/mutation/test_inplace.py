@@ -77,6 +77,7 @@ def test_a_refused_write_changes_nothing() -> None:
     assert x._version == 0
 
 
+@pytest.mark.claim("P1")
 @pytest.mark.parametrize(
     "make",
     [
@@ -88,7 +89,7 @@ def test_a_refused_write_changes_nothing() -> None:
     "with ad.no_grad(): y.add_(5)", "with ad.no_grad(): y[0] = 5", "y.detach()[1:] = 5", "y.detach().zero_()",
 ])  # fmt: skip
 def test_saved_values_that_were_overwritten_raise(make: str, write: str) -> None:
-    """Pitfall 1: either the write is refused, or backward says so; it never gives a wrong gradient in silence."""
+    """Either the write is refused, or backward says so; it never gives a wrong gradient in silence."""
     x = ad.tensor(X + 2, requires_grad=True)
     names: dict[str, Any] = {"ad": ad, "y": x * 1}
     out = eval(make, names)
@@ -152,6 +153,7 @@ def test_a_write_to_what_nobody_saved_is_right() -> None:
     assert x.grad.tolist() == [3.0, 3.0]
 
 
+@pytest.mark.claim("P4")
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
@@ -164,7 +166,7 @@ def test_a_write_to_what_nobody_saved_is_right() -> None:
     ],
 )
 def test_overlapping_memory(expression: str, expected: list[int]) -> None:
-    """Pitfall 4: the right side is read as it was before the write."""
+    """The right side is read as it was before the write."""
     x = ad.tensor([1.0, 2.0, 3.0, 4.0])
     eval(expression, {"x": x})
     assert x.tolist() == expected

@@ -139,8 +139,8 @@ def test_without_history_pieces_are_written() -> None:
     assert x.tolist() == [3.0, 4.0, 3.0, 4.0]
 
 
+@pytest.mark.claim("P3")
 def test_read_only_memory_is_not_written() -> None:
-    """Pitfall 3."""
     array = np.arange(4.0)
     array.flags.writeable = False
     x = ad.from_numpy(array)

@@ -185,6 +185,7 @@ def test_a_real_swap_takes_a_copy() -> None:
     assert (y.tolist(), g.tolist()) == ([2.0, 1.0], [10.0, 1.0])
 
 
+@pytest.mark.claim("P4")
 @pytest.mark.parametrize(
     ("write", "value", "gradient"),
     [
@@ -196,7 +197,7 @@ def test_a_real_swap_takes_a_copy() -> None:
     ],
 )  # fmt: skip
 def test_what_overlaps_is_read_before_it_is_written(write: Any, value: list[float], gradient: list[float]) -> None:
-    """Pitfall 4: PyTorch refuses these, or reads what it has just written."""
+    """PyTorch refuses these, or reads what it has just written."""
     x = leaf(3)
     y = x * 1
     write(y)

@@ -379,8 +379,8 @@ def test_the_primal_part_is_written_by_itself() -> None:
         assert tangent_of(primal).tolist() == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.claim("2.9")
 def test_no_graph_is_kept_where_nothing_requires_grad() -> None:
-    """Row 2.9."""
     with dual_level():
         d = make_dual(ad.ones(3), ad.ones(3))
         before = _living_nodes()

@@ -1,0 +1,28 @@
+"""What the pages link to, and what the maps of folders are searched for, is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tools.folder_maps import PACKAGE
+
+ROOT = PACKAGE.parents[1]
+
+
+@pytest.mark.claim("4.24")
+def test_links_of_the_pages_are_valid() -> None:
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+        for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.claim("4.24")
+def test_the_folders_maps_name_the_parts_people_look_for() -> None:
+    for name in (
+        "nn/module/module.py", "nn/module/hooks.py", "core/graph/node.py", "core/op/op.py", "autograd/engine/engine.py",
+        "autograd/function/function.py", "transforms/functional/api.py", "nn/functional.py",
+    ):  # fmt: skip
+        assert Path(PACKAGE / name).exists()
+        assert f"- `{Path(name).stem}`: " in (PACKAGE / name).with_name("__init__.py").read_text(encoding="utf-8")
