@@ -90,8 +90,8 @@ def inspect(path: Path, source: str) -> list[str]:
 def docstring_lines(tree: ast.Module) -> int:
     """Return how many lines the docstrings of functions and classes take: examples must not be dear."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    bodies = (node.body[0] for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node) is not None)
-    return sum((first.end_lineno or first.lineno) - first.lineno + 1 for first in bodies)
+    documented = (node for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node) is not None)
+    return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in documented)
 
 
 def import_fault(found: Import, layer: str) -> str | None:

@@ -21,7 +21,8 @@ def test_links_of_the_pages_are_valid() -> None:
 @pytest.mark.claim("4.24")
 def test_the_folders_maps_name_the_parts_people_look_for() -> None:
     for name in (
-        "nn/module/module.py", "nn/module/hooks.py", "core/graph/node.py", "core/op/op.py", "autograd/engine/engine.py",
+        "nn/module/module.py", "nn/module/hooks.py", "core/graph/node.py", "core/op/apply.py",
+        "autograd/engine/engine.py",
         "autograd/function/function.py", "transforms/functional/api.py", "nn/functional.py",
     ):  # fmt: skip
         assert Path(PACKAGE / name).exists()

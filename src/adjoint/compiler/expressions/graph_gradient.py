@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.engine.engine import run_grad
-from adjoint.compiler.ir.graph import Graph, Origin, Value
 from adjoint.compiler.expressions.builder import DETACH, Expression
+from adjoint.compiler.ir.graph import Graph, Origin, Value
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import Leaf, Node, tick
 from adjoint.core.graph.not_implemented import Undifferentiable

@@ -13,8 +13,8 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.autograd import Function, gradcheck
 from adjoint.compiler import as_function, compute_gradient, symbolic
-from adjoint.compiler.passes.simplify import rewrite
 from adjoint.compiler.expressions import graph_gradient as gradients
+from adjoint.compiler.passes.simplify import rewrite
 from adjoint.core.op.families import unary
 from adjoint.ops.elementwise import arithmetic, transcendental
 from adjoint.ops.movement import movement

@@ -13,8 +13,8 @@ from tests.support.tracing import graph_of
 
 import adjoint as ad
 from adjoint.compiler import compute_gradient, symbolic
-from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.compiler.expressions.graph_gradient import extend
+from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.core.op.spec import Spec
 
 
